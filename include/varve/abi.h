@@ -22,6 +22,7 @@ extern "C" {
 #define VARVE_HEADROOM 32
 #define VARVE_TAILROOM 8
 
+/* clang-format off */
 /* Levels, the syslog ones first, as in LTTng and CTF. */
 enum varve_level {
 	VARVE_EMERG, VARVE_ALERT, VARVE_CRIT, VARVE_ERR, VARVE_WARNING, VARVE_NOTICE, VARVE_INFO,
@@ -44,6 +45,7 @@ enum varve_type {
 	VARVE_T_TEXTSEQ,  /* u16 count, then that many bytes of text */
 	VARVE_T_ENUM	  /* a value of the element type (an integer type), with named ranges */
 };
+/* clang-format on */
 
 struct varve_label {
 	const char *name;
