@@ -259,10 +259,29 @@ static inline uint32_t geometry_entry_off(uint32_t idx)
 	return POOL_TABLE_OFF + idx * (uint32_t)sizeof(struct sub_entry);
 }
 
+/* Bytes of region 0 that hold something: header, table, lines. A multiple of the page size. */
+static inline uint32_t geometry_header_len(const struct pool_geometry *g)
+{
+	uint32_t end = geometry_channel_off(g, POOL_N_CHANNELS - 1) +
+		       g->n_streams * (uint32_t)sizeof(struct stream_line);
+
+	return (end + POOL_PAGE - 1) & ~(POOL_PAGE - 1);
+}
+
 /* Bytes of address space of the whole pool. */
 static inline uint64_t geometry_span(const struct pool_geometry *g)
 {
 	return (uint64_t)(g->n_classes + 1) << g->region_shift;
+}
+
+/* Index of the first sub-buffer of a class. */
+static inline uint32_t geometry_class_first(const struct pool_geometry *g, uint32_t class)
+{
+	uint32_t n = 0;
+
+	for (uint32_t c = 0; c < class; c++)
+		n += g->n_subs[c];
+	return n;
 }
 
 /* Class (from 0) of a sub-buffer. idx must be below geometry_n_subs(). */

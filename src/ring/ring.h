@@ -99,7 +99,9 @@ struct ring_pool {
 	size_t map_len;
 	struct pool_geometry geometry; /* the daemon's own copy: the pool's is never read back */
 	uint32_t n_subs;
+	uint32_t n_used[POOL_N_CLASSES_MAX]; /* the daemon's own copy, too */
 	uint64_t cookie;
+	uint8_t *touched; /* owned: per page of map, 1 once it is known to exist */
 };
 
 /* Makes a sealed pool of this geometry, page 0 present, all sub-buffers ABSENT. 0 or -errno. */
@@ -111,6 +113,10 @@ void ring_pool_fini(struct ring_pool *p);
 struct stream_line *ring_line(const struct ring_pool *p, uint32_t ch, uint32_t stream);
 struct sub_entry *ring_entry(const struct ring_pool *p, uint32_t idx);
 struct pool_header *ring_header(const struct ring_pool *p);
+
+/* Whether the memory of a stream's line exists. If not, all its words are 0: nothing was ever
+ * recorded or lost there, and reading through ring_line() would make a page for nothing. */
+bool ring_line_exists(const struct ring_pool *p, uint32_t ch, uint32_t stream);
 
 /* Bytes that the pool's memory really takes now (st_blocks). */
 uint64_t ring_pool_bytes(const struct ring_pool *p);
@@ -138,6 +144,8 @@ enum ring_class ring_classify(
 /* Reads pos and the record count that belongs to it, live. Bounded; on a stream that a hostile
  * program keeps changing the last try is returned. */
 uint64_t ring_stream_records(const struct ring_pool *p, uint32_t ch, uint32_t stream, uint64_t *ret_pos);
+/* Adds a stream's loss counters to sum[N_LOST_REASONS]. */
+void ring_stream_lost(const struct ring_pool *p, uint32_t ch, uint32_t stream, uint64_t *sum);
 
 /*
  * Ends the CURRENT sub-buffer of a silent stream, whose pos has been seen unchanged since a silence
