@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef VARVE_DAEMON_DAEMON_H
+#define VARVE_DAEMON_DAEMON_H
+
+/*
+ * varved: one loop thread that owns everything here, workers (uv_queue_work) that copy from pools
+ * and stores they hold references of, and a thread that sleeps on the control file's futex.
+ *
+ *   app.c      programs say hello           session.c   what is recorded
+ *   process.c  who they are, their death    registry.c  event layouts
+ *   pool.c     books of grants              store.c     packets of the dead
+ *   grant.c    moves memory by balance.c    retire.c    ends silent sub-buffers
+ *   tick.c     when: once a second, or asleep           ctl.c  requests of the command line
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+#include "base/list.h"
+#include "daemon/account.h"
+#include "daemon/clock.h"
+#include "daemon/registry.h"
+#include "daemon/rundir.h"
+
+struct app;
+struct ctl;
+struct tick;
+
+struct daemon {
+	uv_loop_t *loop;
+	struct rundir rundir;
+	struct clock_state clock;
+	struct registry *registry;
+	struct accounts accounts;
+	struct list sessions;  /* struct session.link */
+	struct list processes; /* struct process.link, alive and dead */
+	uint64_t next_process;
+	uint32_t next_session;
+	uint32_t n_cpus_online;
+	uint32_t n_streams;	    /* of the pools made from now on: possible CPUs, at least 4 */
+	uint64_t started_at;	    /* trace clock */
+	struct app *app;  /* owned */
+	struct ctl *ctl;  /* owned; ctl.h: ctl_new(), ctl_free() */
+	struct tick *tick; /* owned */
+};
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef VARVE_DAEMON_STORE_H
+#define VARVE_DAEMON_STORE_H
+
+/*
+ * Packets of dead processes, checked and out of everybody's reach: one store per session.
+ *
+ * The daemon moves a dead pool one sub-buffer at a time: store_take() copies and verifies, then the
+ * daemon takes the sub-buffer back. All sizes count the store's own overhead: they are charged to
+ * the session's budget. Loop thread, but for what a worker reads of packets that it has references
+ * of.
+ *
+ * The store keeps process_channel.store_bytes, .store_packets, .left_out and .aged of the owners
+ * right, and a reference to each process that it has packets of.
+ */
+
+#include <stdint.h>
+#include <sys/types.h>
+#include "ring/ring.h"
+
+struct session;
+struct process;
+struct store;
+
+struct store *store_new(struct session *s); /* NULL without memory */
+void store_free(struct store *st);	    /* accepts NULL; drops all */
+
+/*
+ * Copies and verifies a listed packet of p's pool (p is dead), and keeps it if it has a record.
+ * 0, also where it was bad (counted as left out); -ENOMEM: nothing kept.
+ */
+int store_take(struct store *st, struct process *p, const struct ring_packet *k);
+
+uint64_t store_used(const struct store *st);
+
+/* Per uid: bytes of its dead. Fills at most max entries, returns how many uids there are. */
+struct store_party {
+	uid_t uid;
+	uint64_t used;
+};
+uint32_t store_parties(const struct store *st, struct store_party *ret, uint32_t max);
+
+/* Drops packets whose last record is older than ts: they are aged. Returns bytes given back. */
+uint64_t store_drop_older(struct store *st, uint64_t ts);
+
+/* Drops the oldest packets of a uid until at least bytes are given back, or it has no more: they
+ * are overwritten. Returns bytes given back. */
+uint64_t store_drop_oldest(struct store *st, uid_t uid, uint64_t bytes);
+
+/* Time of the last record of the packet that ages first; UINT64_MAX if the store is empty. */
+uint64_t store_oldest(const struct store *st);
+
+#endif
