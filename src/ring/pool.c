@@ -20,6 +20,7 @@
 
 #include "ring/inject.h"
 #include "ring/ring.h"
+#include "ring/section.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -95,6 +96,21 @@ int ring_pool_init(struct ring_pool *p, const struct pool_geometry *g, uint64_t 
 	return 0;
 }
 
+/* A daemon that died while it retired a stream by lock left its mark there: it is ours now. What
+ * it had stored by then is what any writer that dies inside a section leaves. */
+static void pool_unlock_streams(struct ring_pool *p)
+{
+	for (uint32_t ch = 0; ch < POOL_N_CHANNELS; ch++) {
+		for (uint32_t i = 0; i < p->geometry.n_streams && i < RING_LOCK_STREAMS_MAX; i++) {
+			uint32_t owner = RING_OWNER_DAEMON;
+
+			if (ring_line_exists(p, ch, i))
+				atomic_compare_exchange_strong(
+					&ring_line(p, ch, i)->owner, &owner, 0);
+		}
+	}
+}
+
 int ring_pool_open(struct ring_pool *p, int fd_take, const struct pool_geometry *g, uint64_t cookie)
 {
 	struct stat st;
@@ -114,6 +130,7 @@ int ring_pool_open(struct ring_pool *p, int fd_take, const struct pool_geometry 
 
 		p->n_used[c] = n < g->n_subs[c] ? n : g->n_subs[c];
 	}
+	pool_unlock_streams(p);
 	return 0;
 }
 

@@ -43,16 +43,21 @@ enum ring_mode {
 	RING_LOCK, /* a few streams owned by lock; pools of one process only */
 };
 
-/* A process's private view of its pool. Lives in memory that a fork wipes. */
+/* A process's private view of its pool. Lives in memory that a fork wipes: base is then NULL. */
 struct ring_writer {
-	char *base;		      /* the mapping, geometry_span() bytes; shared */
-	const struct control_page *control; /* shared, read-only */
+	char *base; /* the mapping, geometry_span() bytes; shared */
+	uint32_t region_shift, pool_mask;  /* from geometry */
+	uint32_t sub_mask[POOL_N_REGIONS]; /* size - 1 by region; 0 where there is none */
+	uint32_t n_streams;		   /* in use: in RING_LOCK pools fewer than there are lines */
+	uint32_t n_subs;
 	enum ring_mode mode;
 	enum trace_clock clock;
-	struct pool_geometry geometry; /* checked copy */
-	uint32_t sub_mask[POOL_N_REGIONS]; /* size - 1 by region; 0 where there is none */
-	uint32_t n_subs;
-	_Atomic uint64_t woken_at; /* clock of the last wake of the daemon */
+	uint32_t lines_off[POOL_N_CHANNELS];
+	struct pool_geometry geometry;	    /* checked copy */
+	const struct control_page *control; /* shared, read-only; may be NULL */
+	/* CLOCK_MONOTONIC_COARSE in ns of the last wake of the daemon, and of the last time that a
+	 * promised sub-buffer could not be had. */
+	_Atomic uint64_t woken_at, refused_at;
 };
 
 /* The mode that this process can use with this clock: RING_RSEQ needs a registered rseq area and a
