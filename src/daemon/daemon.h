@@ -6,11 +6,13 @@
  * varved: one loop thread that owns everything here, workers (uv_queue_work) that copy from pools
  * and stores they hold references of, and a thread that sleeps on the control file's futex.
  *
- *   app.c      programs say hello           session.c   what is recorded
- *   process.c  who they are, their death    registry.c  event layouts
- *   pool.c     books of grants              store.c     packets of the dead
- *   grant.c    moves memory by balance.c    retire.c    ends silent sub-buffers
- *   tick.c     when: once a second, or asleep           ctl.c  requests of the command line
+ *   app.c      programs say hello            session.c   what is recorded
+ *   process.c  who they are, what they did   registry.c  event layouts
+ *   burial.c   their death                   store.c     packets of the dead
+ *   pool.c     books of grants               pool-view.c what programs did with them
+ *   grant.c    moves memory by balance.c     retire.c    ends silent sub-buffers
+ *   tick.c     when: once a second, or asleep
+ *   ctl.c, verbs.c  requests of the command line
  */
 
 #include <stdbool.h>
@@ -25,6 +27,7 @@
 struct app;
 struct ctl;
 struct tick;
+struct burial;
 
 struct daemon {
 	uv_loop_t *loop;
@@ -34,6 +37,7 @@ struct daemon {
 	struct accounts accounts;
 	struct list sessions;  /* struct session.link */
 	struct list processes; /* struct process.link, alive and dead */
+	struct session *channels[POOL_N_CHANNELS]; /* who has each; draining ones too */
 	uint64_t next_process;
 	uint32_t next_session;
 	uint32_t n_cpus_online;
@@ -42,6 +46,10 @@ struct daemon {
 	struct app *app;  /* owned */
 	struct ctl *ctl;  /* owned; ctl.h: ctl_new(), ctl_free() */
 	struct tick *tick; /* owned */
+	struct burial *burial; /* owned */
 };
+
+/* Bytes promised to each process at attach, per active session. */
+uint64_t daemon_minimum(const struct daemon *d);
 
 #endif

@@ -30,8 +30,11 @@ json_t *describe_patterns(const struct session *s)
 {
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; i < s->n_patterns; i++)
-		json_array_append_new(list, json_string(s->patterns[i]));
+	for (size_t i = 0; i < s->rules.n; i++) {
+		char text[PATTERN_TEXT_MAX + 2];
+
+		json_array_append_new(list, json_string(pattern_format(&s->rules.rules[i], text)));
+	}
 	return list;
 }
 

@@ -9,18 +9,21 @@
  * with a grant; what a grant costs, and whether there is one, only the books say. A sub-buffer
  * counts against its session's budget from the promise or the grant until its memory is punched.
  *
- * Loop thread only, but for ring: a worker that holds a reader reference (pool_hold) may copy from
- * ring.
+ * Loop thread only, but for ring: a worker that holds a reader reference (process_hold_pool) may
+ * copy from ring.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "ring/ring.h"
-#include "daemon/session.h"
+
+struct daemon;
+struct session;
 
 enum pool_sub_kind {
-	POOL_SUB_NONE,	   /* ABSENT, no memory */
+	POOL_SUB_NONE,	   /* no memory, not charged */
 	POOL_SUB_HELD,	   /* granted: FREE, ACTIVE or PINNED */
-	POOL_SUB_PROMISED, /* as promised; the program may have populated it */
+	POOL_SUB_PROMISED, /* as promised; the program may have populated it, and use it */
 	POOL_SUB_GOING,	   /* taken back, still to be punched */
 };
 
@@ -29,26 +32,54 @@ struct pool_sub {
 	uint8_t ch;
 };
 
-/* Per channel that the pool ever had a grant of. */
+/* What is known of one channel of the pool. */
 struct pool_channel_books {
-	uint64_t charged;	      /* bytes, promises and those going included */
-	uint32_t n[POOL_N_CLASSES_MAX]; /* held or promised */
-	uint32_t gens;		      /* sum of the streams' generations at the last tick */
-	uint64_t need, share;	      /* of the last balance */
-	uint64_t rate;		      /* bytes a second, of late */
+	uint64_t charged; /* bytes, those going included */
+	uint64_t going;	  /* of them */
+	uint32_t n_subs;  /* held or promised */
+	uint64_t rate;	  /* bytes of records a second, of late */
+	uint64_t *seen;	  /* owned: pos of each stream at the last tick; NULL before the first */
 };
 
 struct pool {
 	struct ring_pool ring;
 	enum ring_mode mode;
 	enum trace_clock clock;
-	struct pool_sub *subs;	/* owned, ring.n_subs of them */
-	uint32_t n_end[POOL_N_CLASSES_MAX]; /* no index of the class at or above was ever granted */
+	struct pool_sub *subs;		    /* owned: ring.n_subs of them */
+	uint32_t n_end[POOL_N_CLASSES_MAX]; /* no index of the class at or above was ever given */
 	struct pool_channel_books channel[POOL_N_CHANNELS];
-	uint64_t *seen;		/* owned: pos of each stream at the last tick, by channel */
 	uint32_t n_going;
-	uint32_t readers;	/* workers that copy from it: keep its packets where they are */
-	uint64_t base_bytes;	/* of the last audit: header, lines, table */
+	uint32_t readers;    /* workers that copy from it: its packets stay where they are */
+	uint64_t base_bytes; /* of the last audit: header, lines, table */
 };
+
+/* A new pool that fits into room bytes of address space. 0 or -errno. */
+int pool_new(struct daemon *d, uint64_t room, enum ring_mode mode, struct pool **ret);
+/* Gives all its memory back, whoever has it mapped, and all charges. */
+void pool_free(struct daemon *d, struct pool *p);
+
+/*
+ * Grants a sub-buffer of the class, or promises one: the lowest index there is. 0; -ENOSPC if the
+ * class is used up; -errno if there is no memory. Does not look at budgets.
+ */
+int pool_give(struct daemon *d, struct pool *p, struct session *s, uint32_t class, bool promise);
+
+/* Takes one back: a RETIRED one in this state, or a FREE or PROMISED one. 0 or RING_BUSY. */
+int pool_reclaim(struct pool *p, uint32_t idx, uint64_t state);
+int pool_revoke(struct pool *p, uint32_t idx);
+
+/* Punches what is going; then it costs nothing. Not in the tick that took it back, but where the
+ * memory is needed at once: pool_audit() finds what came back. */
+void pool_punch(struct daemon *d, struct pool *p);
+void pool_punch_one(struct daemon *d, struct pool *p, uint32_t idx);
+
+/* Takes any given one back from a pool whose program is dead, at once. */
+void pool_drop(struct daemon *d, struct pool *p, uint32_t idx);
+
+/* Compares the memory that the pool has with what it was given; cuts off the rest. */
+void pool_audit(struct pool *p);
+
+
+uint32_t pool_sub_size(const struct pool *p, uint32_t idx);
 
 #endif

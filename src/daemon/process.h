@@ -11,6 +11,7 @@
  *
  * References are taken and dropped on the loop thread alone (a worker's: before uv_queue_work and
  * in its after-callback). A held process is not freed; a held pool is neither freed nor moved.
+ * The store holds a reference per process that it has packets of.
  *
  * Exactness, per process and channel, over its streams:
  *   committed = sum of N now (or final) - base
@@ -27,7 +28,8 @@
 #include "wire/wire.h"
 
 struct daemon;
-struct process_watch;
+struct session;
+struct watch;
 
 /* What one process did in one channel (session). */
 struct process_channel {
@@ -63,7 +65,8 @@ struct process {
 	struct pool *pool; /* owned; NULL once moved */
 	uint32_t n_streams;
 	struct process_channel *channel[POOL_N_CHANNELS]; /* owned; NULL: never in that session */
-	struct process_watch *watch;			  /* owned: pidfd in the loop */
+	struct watch *watch;				  /* owned: its pidfd in the loop */
+	bool watched_end; /* dead, and its exit status is not to come any more */
 };
 
 /* --- for readers (status, snapshots, the store) --------------------------------------------------- */
@@ -111,17 +114,20 @@ int process_new(struct daemon *d, const struct process_identity *id, const struc
 /* The living process of this pid with a pool of this cookie, or NULL. */
 struct process *process_find(const struct daemon *d, pid_t pid, uint64_t cookie);
 
-/* It never got its pool: undo process_new(). */
+/* It never got its pool: undo process_new(). Nobody else knows it yet. */
 void process_discard(struct process *p);
 
 /* Lets it take part in an active session, or no more. */
 int process_join(struct process *p, struct session *s);
 void process_leave(struct process *p, struct session *s);
 
-/* Moves up to max_bytes of a dead process's pool into the stores; true when all is moved. */
-bool process_bury(struct process *p, uint64_t max_bytes);
+/* Its pool is empty and goes: keeps the counts that it had. */
+void process_drop_pool(struct process *p);
 
-/* Frees it if dead, empty and unreferenced. */
-void process_forget(struct process *p);
+/* Frees it if it is dead, moved, and neither referenced nor in a store. */
+bool process_forget(struct process *p);
+
+/* At the daemon's end: as it is. */
+void process_free(struct process *p);
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/list.h"
+#include "base/pattern.h"
 #include "ring/layout.h"
 #include "wire/wire.h"
 
@@ -25,8 +26,7 @@ enum session_mode { SESSION_FLIGHT, SESSION_STREAM };
 #define SESSION_BUDGET_DEFAULT (UINT64_C(32) << 20)
 #define SESSION_BUDGET_MAX     (UINT64_C(1) << 30)
 #define SESSION_WINDOW_DEFAULT (UINT64_C(60) * 1000000000)
-#define SESSION_NAME_MAX       64u
-#define SESSION_RULES_MAX      1024u
+#define SESSION_NAME_MAX       63u
 
 struct session {
 	struct list link; /* daemon->sessions, in order of creation */
@@ -38,9 +38,9 @@ struct session {
 	enum session_mode mode;
 	bool active;	/* records; else stopped: data stay as they are */
 	bool destroyed; /* gone from the list, referenced or draining still */
+	bool drained;	/* no pool holds anything of its channel */
 	uint64_t budget, window_ns;
-	char **patterns; /* owned: as given, in order */
-	uint32_t n_patterns;
+	struct pattern_list rules;
 	uint64_t started_at; /* trace clock, of the first start */
 	uint64_t charged;    /* bytes of pools: grants, promises, and those going */
 	struct store *store; /* owned: packets of the dead */
@@ -93,5 +93,14 @@ struct session *session_unref(struct session *s); /* NULL */
 
 /* Bits that an event's enable word has now: one per active session that wants it. */
 uint32_t session_word(const struct daemon *d, const struct wire_event *layout);
+
+/* Bytes of its budget in use now. */
+uint64_t session_used(const struct session *s);
+
+/* Of a destroyed session: its channel is empty; frees it if nobody holds it. */
+void session_drained(struct session *s);
+
+/* At the daemon's end: all sessions, whatever they hold. No process is left. */
+void sessions_free(struct daemon *d);
 
 #endif

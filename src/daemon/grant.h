@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef VARVE_DAEMON_GRANT_H
+#define VARVE_DAEMON_GRANT_H
+
+/*
+ * Moves memory: measures what each pool needs, lets balance.c share the budget, takes back from who
+ * has too much (oldest data first) and gives to who has too little. Data older than the window goes
+ * back to the system.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct daemon;
+struct pool;
+struct process;
+struct session;
+
+/* What one tick found. */
+struct grant_result {
+	bool moved;	  /* a commit word changed since the last tick */
+	bool switched;	  /* a stream began a sub-buffer since then */
+	bool hungry;	  /* somebody grows, or waits for memory under way: look again soon */
+	bool pending;	  /* something is still to be punched or retired */
+	uint64_t next_ns; /* from now until data will be older than the window; UINT64_MAX: never */
+};
+
+/* One tick over all sessions and pools. */
+void grant_tick(struct daemon *d, struct grant_result *ret);
+
+/* Bytes of a budget that only minima may come from. */
+uint64_t grant_reserve(const struct daemon *d);
+
+/* Promises a process its minimum of a session, taking from the loudest if there is nothing left. */
+void grant_minimum(struct process *p, struct session *s);
+
+/* Makes the session's use fall to at least bytes below its budget, at once. False: it cannot. */
+bool grant_make_room(struct session *s, uint64_t bytes);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef VARVE_DAEMON_TICK_H
+#define VARVE_DAEMON_TICK_H
+
+/*
+ * When the daemon looks at its pools.
+ *
+ *   AWAKE    a tick each second, or each 20 ms while pools grow
+ *   DROWSY   nothing moved: asleep is set in the control file, a thread waits on that futex, and one
+ *            more tick looks for a switch that came just before the thread waited
+ *   ASLEEP   nothing at all, but for one timer when data will be older than their window
+ *
+ * A switch in any program, or tick_poke(), leads back to AWAKE.
+ */
+
+struct daemon;
+
+int tick_init(struct daemon *d);
+/* Closes its handles; the loop must run once more. */
+void tick_fini(struct daemon *d);
+/* Something changed that needs a look: tick soon. */
+void tick_poke(struct daemon *d);
+
+#endif
