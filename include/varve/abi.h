@@ -83,16 +83,19 @@ struct varve_object {
 	void *reserved[2];
 };
 
+/* libvarve's own, also in code that hides its symbols. */
+#define VARVE_API __attribute__((visibility("default")))
+
 /* Called by constructors and destructors that <varve/varve.h> makes. */
-void varve_object_register(struct varve_object *o);
-void varve_object_unregister(struct varve_object *o);
+VARVE_API void varve_object_register(struct varve_object *o);
+VARVE_API void varve_object_unregister(struct varve_object *o);
 
 /*
  * Records an event whose payload of len bytes (at most VARVE_RECORD_MAX) lies at payload, with
  * VARVE_HEADROOM writable bytes in front and VARVE_TAILROOM readable ones behind. Any thread, any
  * signal handler; errno is kept; never blocks, never fails: what cannot be recorded is counted.
  */
-void varve_event_emit(const struct varve_event *e, void *payload, size_t len);
+VARVE_API void varve_event_emit(const struct varve_event *e, void *payload, size_t len);
 
 #ifdef __cplusplus
 }
