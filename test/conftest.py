@@ -126,6 +126,8 @@ class Device:
     """One private daemon and what runs against it."""
 
     def __init__(self, stage, uid=None, args=()):
+        if not stage.varved.exists():
+            pytest.skip("varved is not built")
         self.stage, self.uid = stage, uid
         self.dir = Path(tempfile.mkdtemp(prefix="varve-test-"))
         self.rundir = self.dir / "run"
@@ -242,9 +244,9 @@ class Stage:
 @pytest.fixture(scope="session")
 def stage():
     s = Stage()
-    if not s.varve.exists() or not s.varved.exists():
+    if not s.varve.exists():
         shutil.rmtree(s.dir)
-        pytest.skip("varve and varved are not built")
+        pytest.skip("varve is not built")
     yield s
     shutil.rmtree(s.dir)
 

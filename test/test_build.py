@@ -25,7 +25,7 @@ needs_exe_wrapper = true
 
 PROGRAM = """
 #include <varve/varve.h>
-VARVE_EVENT(hello, world, VARVE_INFO, (int, n), (str, who));
+VARVE_EVENT(hello, world, VARVE_INFO, (i32, n), (str, who));
 int main(void)
 {
 	varve_hello_world(1, "you");
