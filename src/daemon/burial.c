@@ -58,7 +58,7 @@ static void watch_closed(uv_handle_t *h)
 	free(w);
 }
 
-static void process_died(struct process *p)
+void burial_died(struct process *p)
 {
 	struct daemon *d = p->daemon;
 
@@ -76,7 +76,7 @@ static void watch_event(uv_poll_t *handle, int status, int events)
 	bool reaped = status < 0 || (poll(&look, 1, 0) == 1 && (look.revents & POLLHUP));
 
 	if (p->alive)
-		process_died(p);
+		burial_died(p);
 	if (!reaped) {
 		uv_poll_start(&w->poll, UV_DISCONNECT, watch_event);
 		return;
@@ -114,22 +114,6 @@ void burial_unwatch(struct process *p)
 }
 
 /* --- moving --------------------------------------------------------------------------------------- */
-
-/* What of a dead pool's channel is finished or current, as the store takes it. */
-static uint32_t packets_list(
-	struct process *p, uint32_t ch, struct ring_packet **ret, uint64_t **ret_cuts)
-{
-	uint64_t *cuts = calloc(p->n_streams, sizeof(*cuts));
-	struct ring_packet *list = calloc(p->pool->channel[ch].n_subs + 1, sizeof(*list));
-
-	*ret = list;
-	*ret_cuts = cuts;
-	if (!cuts || !list)
-		return 0;
-	for (uint32_t i = 0; i < p->n_streams; i++)
-		ring_stream_records(&p->pool->ring, ch, i, &cuts[i]);
-	return ring_list(&p->pool->ring, ch, cuts, list);
-}
 
 static int oldest_first(const void *pa, const void *pb)
 {
@@ -222,7 +206,8 @@ static void burial_idle(uv_idle_t *idle)
 
 void burial_resume(struct daemon *d)
 {
-	uv_idle_start(&d->burial->idle, burial_idle);
+	if (d->burial)
+		uv_idle_start(&d->burial->idle, burial_idle);
 }
 
 /* --- memory of the dead --------------------------------------------------------------------------- */
@@ -268,5 +253,5 @@ void burial_fini(struct daemon *d)
 {
 	if (d->burial)
 		uv_close((uv_handle_t *)&d->burial->idle, burial_closed);
-	d->burial = NULL;
+	d->burial = NULL; /* burial_resume() then does nothing */
 }

@@ -25,6 +25,9 @@ void burial_fini(struct daemon *d); /* the loop must run once more */
 int burial_watch(struct process *p, int pidfd);
 void burial_unwatch(struct process *p);
 
+/* It is dead: its pool is to be moved. */
+void burial_died(struct process *p);
+
 /* A pool that had to wait may be moved now. */
 void burial_resume(struct daemon *d);
 

@@ -10,7 +10,8 @@
  *   process.c  who they are, what they did   registry.c  event layouts
  *   burial.c   their death                   store.c     packets of the dead
  *   pool.c     books of grants               pool-view.c what programs did with them
- *   grant.c    moves memory by balance.c     retire.c    ends silent sub-buffers
+ *   need.c     what each needs of it         retire.c    ends silent sub-buffers
+ *   grant.c    moves memory by balance.c
  *   tick.c     when: once a second, or asleep
  *   ctl.c, verbs.c  requests of the command line
  */
@@ -28,6 +29,8 @@ struct app;
 struct ctl;
 struct tick;
 struct burial;
+struct grant;
+struct retire;
 
 struct daemon {
 	uv_loop_t *loop;
@@ -47,6 +50,8 @@ struct daemon {
 	struct ctl *ctl;  /* owned; ctl.h: ctl_new(), ctl_free() */
 	struct tick *tick; /* owned */
 	struct burial *burial; /* owned */
+	struct grant *grant;   /* owned */
+	struct retire *retire; /* owned */
 };
 
 /* Bytes promised to each process at attach, per active session. */

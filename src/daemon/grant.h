@@ -25,6 +25,9 @@ struct grant_result {
 	uint64_t next_ns; /* from now until data will be older than the window; UINT64_MAX: never */
 };
 
+int grant_init(struct daemon *d);
+void grant_fini(struct daemon *d);
+
 /* One tick over all sessions and pools. */
 void grant_tick(struct daemon *d, struct grant_result *ret);
 

@@ -39,6 +39,8 @@ struct pool_channel_books {
 	uint32_t n_subs;  /* held or promised */
 	uint64_t rate;	  /* bytes of records a second, of late */
 	uint64_t *seen;	  /* owned: pos of each stream at the last tick; NULL before the first */
+	uint64_t retire_at; /* not before: silent sub-buffers that could not be ended (ticks) */
+	uint32_t retire_fails;
 };
 
 struct pool {

@@ -240,7 +240,13 @@ void process_free(struct process *p)
 
 void process_discard(struct process *p)
 {
-	process_free(p);
+	if (!p->alive)
+		return;
+	/* A snapshot may have it in hand already: then it ends like any other. */
+	if (p->refs == 0)
+		process_free(p);
+	else
+		burial_died(p);
 }
 
 bool process_forget(struct process *p)

@@ -114,7 +114,7 @@ int process_new(struct daemon *d, const struct process_identity *id, const struc
 /* The living process of this pid with a pool of this cookie, or NULL. */
 struct process *process_find(const struct daemon *d, pid_t pid, uint64_t cookie);
 
-/* It never got its pool: undo process_new(). Nobody else knows it yet. */
+/* It never got its pool: undo process_new(). */
 void process_discard(struct process *p);
 
 /* Lets it take part in an active session, or no more. */

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Moving memory: see grant.h. One tick, per active session:
+ *
+ *   punch what the tick before took back    now it costs nothing
+ *   measure each living process             (need.c) aged data go
+ *   share the budget less the reserve       (balance.c)
+ *   take from who has more than its share   spare memory first, then the oldest data
+ *   give to who has less                    at most what is free now; the rest when it is punched
+ *
+ * Invariant: charged + store <= budget, always; every give looks before it gives.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/balance.h"
+#include "daemon/burial.h"
+#include "daemon/daemon.h"
+#include "daemon/grant.h"
+#include "daemon/need.h"
+#include "daemon/pool-view.h"
+#include "daemon/process.h"
+#include "daemon/retire.h"
+#include "daemon/session.h"
+#include "daemon/store.h"
+
+#define SMALL		4096u
+#define LARGE		65536u
+#define LARGE_FROM	(16 * LARGE) /* a share from which on a pool gets large sub-buffers */
+#define RESERVE_LARGE	2
+#define RESERVE_MINIMA	16
+#define TAKE_MAX	256u /* sub-buffers of all pools of a session, per tick */
+#define GIVE_MAX	1024u
+#define MINIMUM_SUBS	2u /* small ones, per online CPU ... */
+#define MINIMUM_LOW	4u /* ... but at least, ... */
+#define MINIMUM_HIGH	8u /* ... and at most */
+
+struct party {
+	struct process *process; /* NULL: the dead of a uid */
+	uid_t uid;
+	struct need need;
+	uint64_t share;
+	bool full; /* nothing more to be given */
+};
+
+struct grant {
+	struct pool_view view;
+	struct party *parties; /* owned, reused */
+	struct balance_party *numbers; /* owned, likewise */
+	size_t n, room;
+	uint64_t last_tick; /* trace clock */
+};
+
+int grant_init(struct daemon *d)
+{
+	d->grant = calloc(1, sizeof(*d->grant));
+	return d->grant ? 0 : -ENOMEM;
+}
+
+void grant_fini(struct daemon *d)
+{
+	if (!d->grant)
+		return;
+	pool_view_fini(&d->grant->view);
+	free(d->grant->parties);
+	free(d->grant->numbers);
+	free(d->grant);
+	d->grant = NULL;
+}
+
+uint64_t daemon_minimum(const struct daemon *d)
+{
+	uint32_t n = MINIMUM_SUBS * d->n_cpus_online;
+
+	n = n < MINIMUM_LOW ? MINIMUM_LOW : n > MINIMUM_HIGH ? MINIMUM_HIGH : n;
+	return (uint64_t)n * SMALL;
+}
+
+uint64_t grant_reserve(const struct daemon *d)
+{
+	return RESERVE_LARGE * LARGE + RESERVE_MINIMA * daemon_minimum(d);
+}
+
+static uint64_t session_free_bytes(const struct session *s)
+{
+	uint64_t used = session_used(s);
+
+	return used < s->budget ? s->budget - used : 0;
+}
+
+/* --- parties -------------------------------------------------------------------------------------- */
+
+static struct party *party_add(struct grant *g)
+{
+	if (g->n == g->room) {
+		size_t room = g->room ? g->room * 2 : 64;
+		struct party *parties = realloc(g->parties, room * sizeof(*parties));
+		struct balance_party *numbers;
+
+		if (!parties)
+			return NULL;
+		g->parties = parties;
+		numbers = realloc(g->numbers, room * sizeof(*numbers));
+		if (!numbers)
+			return NULL;
+		g->numbers = numbers;
+		g->room = room;
+	}
+	g->parties[g->n] = (struct party){ 0 };
+	return &g->parties[g->n++];
+}
+
+static struct party *party_of_dead(struct grant *g, uid_t uid)
+{
+	struct party *y;
+
+	for (size_t i = 0; i < g->n; i++)
+		if (!g->parties[i].process && g->parties[i].uid == uid)
+			return &g->parties[i];
+	y = party_add(g);
+	if (y)
+		y->uid = uid;
+	return y;
+}
+
+static void party_add_dead(struct grant *g, uid_t uid, uint64_t bytes)
+{
+	struct party *y = bytes ? party_of_dead(g, uid) : NULL;
+
+	if (y) {
+		y->need.need += bytes;
+		y->need.live += bytes;
+	}
+}
+
+static void parties_of_store(struct grant *g, const struct session *s)
+{
+	struct store_party *dead;
+	uint32_t n = store_parties(s->store, NULL, 0);
+
+	dead = n ? malloc(n * sizeof(*dead)) : NULL;
+	if (!dead)
+		return;
+	n = store_parties(s->store, dead, n);
+	for (uint32_t i = 0; i < n; i++)
+		party_add_dead(g, dead[i].uid, dead[i].used);
+	free(dead);
+}
+
+/* Measures everybody who takes part in the session. */
+static void parties_measure(
+	struct grant *g, struct session *s, uint64_t dt_ns, struct grant_result *result)
+{
+	struct process *p;
+
+	g->n = 0;
+	list_for_each(p, &s->daemon->processes, struct process, link) {
+		struct party *y;
+
+		if (!p->pool || !process_tally(p, s))
+			continue;
+		if (!p->alive) {
+			party_add_dead(g, p->uid, p->pool->channel[s->channel].charged);
+			continue;
+		}
+		y = party_add(g);
+		if (!y || need_measure(p, s, &g->view, dt_ns, &y->need, result) < 0) {
+			g->n -= y != NULL;
+			continue;
+		}
+		y->process = p;
+		y->uid = p->uid;
+	}
+	parties_of_store(g, s);
+}
+
+static void parties_balance(struct grant *g, const struct session *s)
+{
+	uint64_t reserve = grant_reserve(s->daemon);
+
+	for (size_t i = 0; i < g->n; i++) {
+		const struct party *y = &g->parties[i];
+
+		g->numbers[i] = (struct balance_party){
+			.need = y->need.need,
+			.floor = y->need.floor,
+			.dead = !y->process,
+		};
+	}
+	balance_fill(g->numbers, g->n, s->budget > reserve ? s->budget - reserve : 0);
+	for (size_t i = 0; i < g->n; i++)
+		g->parties[i].share = g->numbers[i].share;
+}
+
+/* --- taking --------------------------------------------------------------------------------------- */
+
+/* Takes spare memory, large first, as long as the party has more than its share. */
+static void take_spare(struct grant *g, struct party *y, uint32_t size)
+{
+	struct pool *pool = y->process->pool;
+
+	for (uint32_t i = 0; i < g->view.n && y->need.live >= y->share + size; i++) {
+		const struct sub_view *v = &g->view.subs[i];
+
+		if (v->size != size || (v->use != SUB_USE_SPARE && v->use != SUB_USE_PROMISED) ||
+			y->need.n_subs <= y->need.n_subs_min)
+			continue;
+		if (pool_revoke(pool, v->idx) == 0) {
+			y->need.live -= size;
+			y->need.n_subs--;
+		}
+	}
+}
+
+/* Takes the oldest data. Half a sub-buffer more than the share is let be, or it would go to and fro. */
+static uint32_t take_data(struct grant *g, struct party *y, uint32_t max)
+{
+	struct pool *pool = y->process->pool;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->view.n && n < max; i++) {
+		const struct sub_view *v = &g->view.subs[i];
+
+		if (v->use != SUB_USE_RETIRED || y->need.live < y->share + v->size / 2 ||
+			y->need.n_subs <= y->need.n_subs_min)
+			break;
+		if (pool_reclaim(pool, v->idx, v->state) != 0)
+			continue; /* its writer took it first */
+		y->need.live -= v->size;
+		y->need.n_subs--;
+		n++;
+	}
+	return n;
+}
+
+static uint32_t take_from(struct grant *g, struct session *s, struct party *y, uint32_t max)
+{
+	struct pool *pool;
+	uint64_t over = y->need.live > y->share ? y->need.live - y->share : 0;
+
+	if (over == 0)
+		return 0;
+	if (!y->process) {
+		store_drop_oldest(s->store, y->uid, over);
+		return 1;
+	}
+	pool = y->process->pool;
+	if (pool_view_take(&g->view, pool, s->channel, clock_now(&s->daemon->clock), false) < 0)
+		return 0;
+	pool_view_sort_by_age(&g->view);
+	take_spare(g, y, LARGE);
+	take_spare(g, y, SMALL);
+	/* What a snapshot is about to copy stays where it is. */
+	return pool->readers > 0 ? 0 : take_data(g, y, max);
+}
+
+/* --- giving --------------------------------------------------------------------------------------- */
+
+/* Gives one sub-buffer, if the party should have more and the budget has it. */
+static bool give_one(struct session *s, struct party *y)
+{
+	struct need *n = &y->need;
+	bool below_floor = n->live < n->floor;
+	uint64_t reserve = below_floor ? 0 : grant_reserve(s->daemon);
+	uint64_t free_bytes = session_free_bytes(s);
+	uint32_t class = !below_floor && y->share >= LARGE_FROM;
+	uint32_t size = class ? LARGE : SMALL;
+	bool promise = below_floor && !n->growing;
+
+	if (n->live + size > y->share || free_bytes < reserve + size)
+		return false;
+	if (pool_give(s->daemon, y->process->pool, s, class, promise) < 0) {
+		/* The class is used up. */
+		class = !class;
+		size = class ? LARGE : SMALL;
+		if (n->live + size > y->share || free_bytes < reserve + size ||
+			pool_give(s->daemon, y->process->pool, s, class, promise) < 0)
+			return false;
+	}
+	n->live += size;
+	n->n_subs++;
+	return true;
+}
+
+/* One each in turn, so that nobody waits for the greedy. Returns whether somebody who writes got
+ * something. */
+static bool give_all(struct grant *g, struct session *s)
+{
+	bool grown = false, given = true;
+	uint32_t n = 0;
+
+	while (given && n < GIVE_MAX) {
+		given = false;
+		for (size_t i = 0; i < g->n && n < GIVE_MAX; i++) {
+			struct party *y = &g->parties[i];
+
+			if (!y->process || y->full)
+				continue;
+			y->full = !give_one(s, y);
+			if (y->full)
+				continue;
+			given = true;
+			n++;
+			grown |= y->need.starving;
+		}
+	}
+	return grown;
+}
+
+/* Whether somebody should have more, and would as soon as memory under way has come. */
+static bool somebody_waits(const struct grant *g, const struct session *s)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		const struct party *y = &g->parties[i];
+		uint32_t size = y->share >= LARGE_FROM ? LARGE : SMALL;
+
+		if (y->process && y->need.live + size <= y->share)
+			return true;
+	}
+	return false;
+}
+
+/* --- a session's tick ----------------------------------------------------------------------------- */
+
+static uint64_t session_going(const struct session *s)
+{
+	struct process *p;
+	uint64_t n = 0;
+
+	list_for_each(p, &s->daemon->processes, struct process, link)
+		if (p->pool)
+			n += p->pool->channel[s->channel].going;
+	return n;
+}
+
+static void store_age(struct session *s, struct grant_result *result)
+{
+	const struct clock_state *c = &s->daemon->clock;
+	uint64_t now = clock_now(c), window = clock_ticks_of(c, s->window_ns), oldest, ns;
+
+	if (now > window)
+		store_drop_older(s->store, now - window);
+	oldest = store_oldest(s->store);
+	if (oldest == UINT64_MAX)
+		return;
+	ns = oldest + window > now ? clock_ns_of(c, oldest + window - now) : 0;
+	if (ns < result->next_ns)
+		result->next_ns = ns;
+}
+
+static void session_tick(struct session *s, uint64_t dt_ns, struct grant_result *result)
+{
+	struct grant *g = s->daemon->grant;
+	uint32_t max = TAKE_MAX;
+	uint64_t going;
+
+	store_age(s, result);
+	parties_measure(g, s, dt_ns, result);
+	parties_balance(g, s);
+	for (size_t i = 0; i < g->n && max > 0; i++)
+		max -= take_from(g, s, &g->parties[i], max);
+	result->hungry |= give_all(g, s);
+	going = session_going(s);
+	result->pending |= going > 0;
+	result->hungry |= going > 0 && somebody_waits(g, s);
+}
+
+/* --- sessions that record no more ----------------------------------------------------------------- */
+
+/* Takes back what nobody will use; of a destroyed session everything. */
+static void pool_drain(struct session *s, struct process *p, struct grant_result *result)
+{
+	struct pool *pool = p->pool;
+	struct pool_view *v = &s->daemon->grant->view;
+	uint64_t now = clock_now(&s->daemon->clock);
+
+	if (pool->channel[s->channel].charged == 0)
+		return;
+	if (pool_view_take(v, pool, s->channel, now, true) < 0)
+		return;
+	result->moved |= v->moved;
+	for (uint32_t i = 0; i < v->n; i++) {
+		const struct sub_view *sub = &v->subs[i];
+		uint32_t stream = state_cpu(sub->state);
+
+		if (sub->use == SUB_USE_SPARE || sub->use == SUB_USE_PROMISED)
+			pool_revoke(pool, sub->idx);
+		else if (s->destroyed && pool->readers == 0 && sub->use == SUB_USE_RETIRED)
+			pool_reclaim(pool, sub->idx, sub->state);
+		else if (s->destroyed && pool->readers == 0 && sub->use == SUB_USE_BUSY && !v->moved &&
+			 stream < p->n_streams && now >= pool->channel[s->channel].retire_at)
+			result->pending |= retire_add(s->daemon, p, s->channel, stream,
+				pool->channel[s->channel].seen[stream]);
+	}
+	result->pending |= pool->channel[s->channel].going > 0;
+}
+
+static void session_drain(struct session *s, struct grant_result *result)
+{
+	struct process *p;
+
+	list_for_each(p, &s->daemon->processes, struct process, link)
+		if (p->alive && p->pool)
+			pool_drain(s, p, result);
+	if (s->destroyed && s->charged == 0)
+		session_drained(s); /* s may be gone */
+	else if (s->destroyed)
+		result->next_ns = result->next_ns < UINT64_C(60000000000) ? result->next_ns :
+									    UINT64_C(60000000000);
+}
+
+/* --- all ------------------------------------------------------------------------------------------ */
+
+static void pools_punch(struct daemon *d, bool audit)
+{
+	struct process *p;
+
+	list_for_each(p, &d->processes, struct process, link) {
+		if (!p->pool)
+			continue;
+		if (p->pool->n_going > 0)
+			pool_punch(d, p->pool);
+		if (audit)
+			pool_audit(p->pool);
+	}
+}
+
+void grant_tick(struct daemon *d, struct grant_result *ret)
+{
+	uint64_t now = clock_now(&d->clock);
+	uint64_t dt_ns = clock_ns_of(&d->clock, now - d->grant->last_tick);
+
+	*ret = (struct grant_result){ .next_ns = UINT64_MAX };
+	d->grant->last_tick = now;
+	pools_punch(d, dt_ns >= UINT64_C(500000000));
+	for (uint32_t ch = 0; ch < POOL_N_CHANNELS; ch++) {
+		struct session *s = d->channels[ch];
+
+		if (s && s->active)
+			session_tick(s, dt_ns, ret);
+		else if (s)
+			session_drain(s, ret);
+	}
+	retire_start(d);
+	ret->pending |= retire_busy(d);
+	burial_forget_old(d, now);
+}
+
+/* --- at once -------------------------------------------------------------------------------------- */
+
+/* The living process that holds most of the session, if that is worth taking from. */
+static struct process *session_loudest(const struct session *s)
+{
+	uint64_t most = 2 * daemon_minimum(s->daemon);
+	struct process *p, *best = NULL;
+
+	list_for_each(p, &s->daemon->processes, struct process, link) {
+		const struct pool_channel_books *b = p->pool ? &p->pool->channel[s->channel] : NULL;
+
+		if (b && p->alive && p->pool->readers == 0 && b->charged - b->going > most) {
+			most = b->charged - b->going;
+			best = p;
+		}
+	}
+	return best;
+}
+
+/* Takes the oldest finished or a spare sub-buffer and punches it at once. */
+static bool take_urgently(struct session *s, struct process *p)
+{
+	struct pool_view *v = &s->daemon->grant->view;
+
+	if (pool_view_take(v, p->pool, s->channel, clock_now(&s->daemon->clock), false) < 0)
+		return false;
+	pool_view_sort_by_age(v);
+	for (uint32_t i = v->n; i-- > 0;) {
+		if (v->subs[i].use == SUB_USE_SPARE && pool_revoke(p->pool, v->subs[i].idx) == 0) {
+			pool_punch_one(s->daemon, p->pool, v->subs[i].idx);
+			return true;
+		}
+	}
+	for (uint32_t i = 0; i < v->n && v->subs[i].use == SUB_USE_RETIRED; i++) {
+		if (pool_reclaim(p->pool, v->subs[i].idx, v->subs[i].state) == 0) {
+			pool_punch_one(s->daemon, p->pool, v->subs[i].idx);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Drops of the uid whose dead hold most. */
+static bool drop_urgently(struct session *s, uint64_t bytes)
+{
+	struct store_party *dead, *most = NULL;
+	uint32_t n = store_parties(s->store, NULL, 0);
+	uint64_t dropped = 0;
+
+	dead = n ? malloc(n * sizeof(*dead)) : NULL;
+	if (!dead)
+		return false;
+	n = store_parties(s->store, dead, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (!most || dead[i].used > most->used)
+			most = &dead[i];
+	if (most && most->used > 0)
+		dropped = store_drop_oldest(s->store, most->uid, bytes);
+	free(dead);
+	return dropped > 0;
+}
+
+bool grant_make_room(struct session *s, uint64_t bytes)
+{
+	bool more = true;
+
+	while (session_free_bytes(s) < bytes && more) {
+		struct process *loud = session_loudest(s);
+
+		if (store_used(s->store) > s->budget / 2)
+			more = drop_urgently(s, bytes);
+		else
+			more = (loud && take_urgently(s, loud)) || drop_urgently(s, bytes);
+	}
+	return session_free_bytes(s) >= bytes;
+}
+
+void grant_minimum(struct process *p, struct session *s)
+{
+	struct pool_channel_books *b = &p->pool->channel[s->channel];
+
+	while (b->charged - b->going < daemon_minimum(s->daemon)) {
+		if (!grant_make_room(s, SMALL) ||
+			pool_give(s->daemon, p->pool, s, 0, true) < 0)
+			return; /* its events are counted as lost until a tick finds memory */
+	}
+}
