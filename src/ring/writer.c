@@ -56,17 +56,16 @@ struct rseq_area *ring_rseq_area(void)
 	return rseq_at(__rseq_offset);
 }
 
+/* The CPU that the kernel last put this thread on; beyond RSEQ_CPU_ID_MAX if it does not say. */
 static uint32_t rseq_cpu(const struct rseq_area *rseq)
 {
-	return __atomic_load_n(&rseq->cpu_id, __ATOMIC_RELAXED);
+	return rseq ? __atomic_load_n(&rseq->cpu_id, __ATOMIC_RELAXED) : UINT32_MAX;
 }
 
 enum ring_mode ring_mode_choose(enum trace_clock clock)
 {
-	const struct rseq_area *rseq = ring_rseq_area();
-
 	/* valgrind refuses the system call, then libc says size 0, or the cpu number says it. */
-	if (clock != TRACE_CLOCK_TSC || !rseq || rseq_cpu(rseq) > RSEQ_CPU_ID_MAX)
+	if (clock != TRACE_CLOCK_TSC || rseq_cpu(ring_rseq_area()) > RSEQ_CPU_ID_MAX)
 		return RING_LOCK;
 	return RING_RSEQ;
 }
@@ -165,7 +164,7 @@ void ring_lost_add(struct ring_writer *w, uint32_t ch, enum lost_reason why, uin
 	if (ch >= POOL_N_CHANNELS || why >= N_LOST_REASONS)
 		return;
 	if (w->mode == RING_RSEQ)
-		stream = rseq_cpu(rseq_at(__rseq_offset));
+		stream = rseq_cpu(ring_rseq_area());
 	if (stream >= w->n_streams)
 		stream = 0;
 	lost_count(&writer_lines(w, ch)[stream], why, n);
