@@ -5,8 +5,14 @@
 /*
  * Steps of the sections that tests replace by wrong ones, each to prove that its test can fail.
  * Real builds define no RING_MUTANT_*, and get the right ones. RING_TEST_CLOCK_SHIFT makes the
- * clock run 2^n times faster, RING_TEST_CLOCK_COARSE clears that many low bits.
+ * clock run 2^n times faster, RING_TEST_CLOCK_COARSE clears that many low bits, and
+ * RING_TEST_CLOCK_STEPS adds a variable.
  */
+
+#include <limits.h>
+#include <stdint.h>
+
+#include "ring/ring.h"
 
 #ifdef RING_TEST_CLOCK_SHIFT
 #define RING_TEST_CLOCK	     "shlq $" STRING(RING_TEST_CLOCK_SHIFT) ", %%rax\n"
@@ -16,6 +22,10 @@
 	"shrq $" STRING(RING_TEST_CLOCK_COARSE) ", %%rax\n"                                        \
 	"shlq $" STRING(RING_TEST_CLOCK_COARSE) ", %%rax\n"
 #define RING_TEST_CLOCK_C(t) ((t) >> RING_TEST_CLOCK_COARSE << RING_TEST_CLOCK_COARSE)
+#elif defined(RING_TEST_CLOCK_STEPS)
+extern uint64_t ring_test_clock_step;
+#define RING_TEST_CLOCK	     "addq ring_test_clock_step(%%rip), %%rax\n"
+#define RING_TEST_CLOCK_C(t) ((t) + ring_test_clock_step)
 #else
 #define RING_TEST_CLOCK
 #define RING_TEST_CLOCK_C(t) (t)
@@ -58,8 +68,10 @@
 #define RING_EARLY_COMMIT
 #endif
 
-/* pos must be what was gathered, all 64 bits. The mutant compares the offset alone: ABA. */
-#ifdef RING_MUTANT_SHORT_POS
+/* pos must be what was gathered. One mutant does not look, the other compares the offset alone. */
+#ifdef RING_MUTANT_POS
+#define RING_POS_RECHECK
+#elif defined(RING_MUTANT_ABA)
 #define RING_POS_RECHECK                                                                           \
 	"movl %c[s_pos_old](%[s]), %%r9d\n"                                                        \
 	"cmpl (%%r8), %%r9d\n"                                                                     \
@@ -71,18 +83,30 @@
 	"jne %l[again]\n"
 #endif
 
-/* Nor may somebody have claimed meanwhile. The mutant does not look: two orphans in one stream. */
-#ifdef RING_MUTANT_NEXT
-#define RING_NEXT_RECHECK
-#else
-#define RING_NEXT_RECHECK                                                                          \
+/* Nor may somebody have claimed meanwhile. The mutants do not look at next, or not at the state of
+ * the one that it names: then two of one gen come about. */
+#define RING_NEXT_SAME                                                                             \
 	"movq %c[s_next_old](%[s]), %%r9\n"                                                        \
 	"cmpq %c[l_next](%%r8), %%r9\n"                                                            \
-	"jne %l[again]\n"                                                                          \
+	"jne %l[again]\n"
+#define RING_NEXT_STATE_SAME                                                                       \
 	"movq %c[s_check](%[s]), %%r9\n"                                                           \
 	"movq (%%r9), %%r9\n"                                                                      \
 	"cmpq %c[s_check_value](%[s]), %%r9\n"                                                     \
 	"jne %l[again]\n"
+#if defined(RING_MUTANT_NEXT) || defined(RING_MUTANT_ABA)
+#define RING_NEXT_RECHECK
+#elif defined(RING_MUTANT_NEXT_STATE) || defined(RING_MUTANT_POS) /* check may be pos */
+#define RING_NEXT_RECHECK RING_NEXT_SAME
+#else
+#define RING_NEXT_RECHECK RING_NEXT_SAME RING_NEXT_STATE_SAME
+#endif
+
+/* The mutant never gives up, and hangs under a debugger that single-steps. */
+#ifdef RING_MUTANT_ROUNDS
+#define RING_ROUNDS INT_MAX
+#else
+#define RING_ROUNDS RING_ROUNDS_MAX
 #endif
 
 #endif

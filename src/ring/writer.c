@@ -364,8 +364,8 @@ static uint32_t largest_gen(const struct ring_writer *w, uint32_t ch, uint32_t s
  * Whether p, the pos of a stream, can be what a writer put there. It is not after a stray store of
  * the program into the pool, or after a debugger called a function while a thread was stopped
  * inside a section: then pos went back. While pos is p, its sub-buffer is ACTIVE(ch, stream, gen),
- * and nothing of the stream is claimed beyond the next gen; so what the table tells against that
- * counts only if pos is still p afterwards, which the caller checks.
+ * and nothing of the stream is claimed beyond the next gen. What the table tells against that counts
+ * only if pos is still p afterwards: the section that heals it rechecks.
  */
 static bool pos_credible(const struct ring_writer *w, uint32_t ch, uint32_t stream, uint64_t p)
 {
@@ -413,6 +413,29 @@ static enum section_result run_switch(const struct ring_writer *w, const struct 
 }
 
 /*
+ * Puts a pos right that is not credible: behind all gens of the stream, with no sub-buffer. What it
+ * named is not finished, since that is not ours. All old ones of the stream are RETIRED then, and
+ * the next round is an ordinary switch.
+ */
+static void heal(const struct ring_writer *w, uint32_t ch, const struct ring_switch *gathered)
+{
+	uint32_t stream = (uint32_t)gathered->cpu;
+	uint64_t p = gathered->pos_old;
+	uint32_t gen = gen_next(largest_gen(w, ch, stream, pos_gen(p)));
+	struct ring_switch s = *gathered;
+	struct sub_entry dummy = { 0 };
+	struct sub_header header;
+
+	s.entry = &dummy;
+	s.header = &header;
+	s.state_new = 1;
+	s.next_new = pair_make(gen, SUB_NONE);
+	s.pos_new = pos_make(gen, pos_par(p), 0);
+	if (run_switch(w, &s) == SECTION_OK)
+		lost_count(gathered->line, LOST_CORRUPT, 1);
+}
+
+/*
  * Finishes the stream's current sub-buffer, if any, and gives it another with room for len bytes.
  * The caller is on the stream's CPU, or was a moment ago, or owns the stream.
  */
@@ -425,7 +448,7 @@ static enum switch_result switch_stream(
 	uint64_t next = atomic_load_explicit(&l->next, memory_order_acquire);
 	uint32_t gen = gen_next(pos_gen(p)), idx = SUB_NONE;
 	uint32_t current = geometry_idx(&w->geometry, pos_off(p));
-	bool corrupt = false, adopted = false;
+	bool adopted = false;
 	struct ring_switch s = {
 		.line = l,
 		.cpu = stream,
@@ -441,12 +464,10 @@ static enum switch_result switch_stream(
 	if (ring_has_room(w, p, len))
 		return SWITCHED;
 	if (!pos_credible(w, ch, stream, p)) {
-		if (atomic_load_explicit(&l->pos, memory_order_acquire) != p)
-			return SWITCH_AGAIN;
-		/* That sub-buffer is not ours to finish: go on behind all that is. */
-		corrupt = true;
-		gen = gen_next(largest_gen(w, ch, stream, pos_gen(p)));
-	} else if (current != SUB_NONE) {
+		heal(w, ch, &s);
+		return SWITCH_AGAIN;
+	}
+	if (current != SUB_NONE) {
 		s.current = writer_entry(w, current);
 		s.close_word = pair_make(pos_gen(p), pos_off(p) & ring_sub_mask(w, p));
 	}
@@ -470,11 +491,7 @@ static enum switch_result switch_stream(
 		return SWITCH_NOTHING;
 	plan_claim(w, &s, ch, gen, idx, state, adopted);
 	INJECT(INJECT_CLAIM);
-	if (run_switch(w, &s) != SECTION_OK)
-		return SWITCH_AGAIN;
-	if (corrupt)
-		lost_count(l, LOST_CORRUPT, 1);
-	return SWITCHED;
+	return run_switch(w, &s) == SECTION_OK ? SWITCHED : SWITCH_AGAIN;
 }
 
 /* --- recording ---------------------------------------------------------------------------------- */
@@ -505,7 +522,7 @@ static __attribute__((noinline)) enum ring_result emit_slow(struct ring_writer *
 		RECORD_EXTENDED + (uint64_t)body_len };
 	bool extended = id >= RECORD_ESCAPE;
 
-	for (int round = 0; round < RING_ROUNDS_MAX; round++) {
+	for (int round = 0; round < RING_ROUNDS; round++) {
 		uint32_t cpu = rseq_cpu(rseq);
 
 		if (r == SECTION_OK)
@@ -559,7 +576,7 @@ static enum ring_result emit_lock(
 	if (!l)
 		return lost(w, ch, 0, LOST_RETRY);
 	INJECT(INJECT_LOCKED);
-	for (int round = 0; round < RING_ROUNDS_MAX; round++) {
+	for (int round = 0; round < RING_ROUNDS; round++) {
 		enum switch_result sw;
 
 		if (ring_lock_record(l, w, id, body, body_len) == SECTION_OK) {
