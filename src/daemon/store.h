@@ -7,13 +7,14 @@
  *
  * The daemon moves a dead pool one sub-buffer at a time: store_take() copies and verifies, then the
  * daemon takes the sub-buffer back. All sizes count the store's own overhead: they are charged to
- * the session's budget. Loop thread, but for what a worker reads of packets that it has references
- * of.
+ * the session's budget. Loop thread, but for what a worker reads of packets while it holds the
+ * store.
  *
  * The store keeps process_channel.store_bytes, .store_packets, .left_out and .aged of the owners
  * right, and a reference to each process that it has packets of.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include "ring/ring.h"
@@ -52,5 +53,30 @@ uint64_t store_drop_oldest(struct store *st, uid_t uid, uint64_t bytes);
 
 /* Time of the last record of the packet that ages first; UINT64_MAX if the store is empty. */
 uint64_t store_oldest(const struct store *st);
+
+/* --- for snapshots ---------------------------------------------------------------------------- */
+
+/* A packet as it lay in its sub-buffer, so that a copy of a pool and this are read alike. One that
+ * was refused is remembered by its place in the stream: it explains a gap. */
+struct store_packet {
+	struct process *process;  /* referenced */
+	uint64_t end_ts;	  /* when its sub-buffer ended; of a current one, its last record */
+	uint64_t last_ts;	  /* of the last record; decides what is oldest */
+	uint32_t idx, stream, gen;
+	uint32_t n;		  /* records */
+	uint32_t size;		  /* bytes from header on */
+	uint32_t refused;	  /* 1 + enum left_out_reason: no records, header is not to be used */
+	struct sub_header header; /* and the records behind it */
+	uint8_t records[];
+};
+
+/* All packets, in no order. */
+typedef void store_visit_fn(void *arg, const struct store_packet *k);
+void store_visit(const struct store *st, store_visit_fn *visit, void *arg);
+uint32_t store_n_packets(const struct store *st);
+
+/* Keeps all packets where they are until as many releases. Nothing is dropped meanwhile. */
+void store_hold(struct store *st);
+void store_release(struct store *st);
 
 #endif
