@@ -145,7 +145,7 @@ static int add(const struct ctf_merge *m, struct packet *k, const struct cursor 
 int ctf_merge(const struct ctf_merge *m, const struct ctf_merge_source *sources, uint32_t n)
 {
 	struct cursor *heap = calloc(n ? n : 1, sizeof(*heap));
-	struct packet k = { .len = CTF_HEAD_MERGED };
+	struct packet k = { .len = CTF_HEAD_MERGED, .seq = m->seq };
 	uint32_t n_heap = 0;
 	int r = 0;
 

@@ -29,6 +29,7 @@ typedef int ctf_merge_fn(void *arg, const void *packet, size_t len);
 struct ctf_merge {
 	const uint8_t *uuid; /* of the trace, borrowed */
 	uint64_t stream;     /* instance */
+	uint64_t seq;	     /* of the first packet */
 	ring_body_len_fn *body_len;
 	void *body_len_arg;
 	ctf_merge_fn *out;

@@ -21,6 +21,7 @@ struct head_common {
 	uint64_t seq, discarded;
 };
 _Static_assert(sizeof(struct head_common) == CTF_HEAD_MERGED, "as in the metadata");
+_Static_assert(offsetof(struct head_common, ts_begin) == CTF_BEGIN_OFF, "as promised");
 _Static_assert(offsetof(struct head_common, discarded) == CTF_DISCARDED_OFF, "as promised");
 
 struct head_process {

@@ -12,7 +12,8 @@
 
 #define CTF_HEAD_PROCESS  112u /* bytes of the head of a packet of CTF_CLASS_PROCESS */
 #define CTF_HEAD_MERGED	  80u
-#define CTF_DISCARDED_OFF 72u /* where events_discarded (u64) lies in both heads */
+#define CTF_BEGIN_OFF	  32u /* where timestamp_begin (u64) lies in both heads */
+#define CTF_DISCARDED_OFF 72u /* and events_discarded (u64) */
 
 struct ctf_packet {
 	const uint8_t *uuid;	      /* 16 bytes: the trace's */

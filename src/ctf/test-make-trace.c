@@ -334,7 +334,7 @@ int main(int argc, char **argv)
 	}
 	assert(n_sources > 0);
 	f = stream_file(argv[1], "merged_", 0);
-	struct ctf_merge m = { uuid, 1000, body_len, NULL, out, f, buffer };
+	struct ctf_merge m = { uuid, 1000, 0, body_len, NULL, out, f, buffer };
 
 	assert(ctf_merge(&m, sources, n_sources) == 0);
 	fclose(f);

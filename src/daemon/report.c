@@ -9,33 +9,16 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "daemon/describe.h"
 #include "daemon/process.h"
 #include "daemon/session.h"
 #include "daemon/snapshot-data.h"
 
-static const char *const lost_names[N_LOST_REASONS] = {
-	[LOST_NOBUF] = "nobuf",
-	[LOST_TOOBIG] = "toobig",
-	[LOST_RETRY] = "retry",
-	[LOST_NORSEQ] = "norseq",
-	[LOST_CORRUPT] = "corrupt",
-	[LOST_UNATTACHED] = "unattached",
-};
-
-static const char *const left_out_names[N_LEFT_OUT_REASONS] = {
-	[LEFT_BAD_HEADER] = "bad_header",
-	[LEFT_BAD_RECORD] = "bad_record",
-	[LEFT_BAD_TIME] = "bad_time",
-	[LEFT_RACED] = "raced",
-};
-
-static json_t *counts(const uint64_t *v, const char *const *names, int n)
+static json_t *left_out(const uint64_t *v)
 {
-	json_t *o = json_object();
-
-	for (int i = 0; i < n; i++)
-		json_object_set_new(o, names[i], json_integer((json_int_t)v[i]));
-	return o;
+	return json_pack("{s:I, s:I, s:I, s:I}", "bad_header", (json_int_t)v[LEFT_BAD_HEADER],
+		"bad_record", (json_int_t)v[LEFT_BAD_RECORD], "bad_time",
+		(json_int_t)v[LEFT_BAD_TIME], "raced", (json_int_t)v[LEFT_RACED]);
 }
 
 /* 0 means never. */
@@ -81,9 +64,8 @@ static json_t *process_report(const struct snapshot *sn, const struct snapshot_p
 	set(o, "overwritten", p->overwritten);
 	set(o, "aged", p->aged);
 	set(o, "consumed", p->consumed);
-	json_object_set_new(o, "lost", counts(p->lost, lost_names, N_LOST_REASONS));
-	json_object_set_new(
-		o, "left_out", counts(p->left_out, left_out_names, N_LEFT_OUT_REASONS));
+	json_object_set_new(o, "lost", describe_lost(p->lost));
+	json_object_set_new(o, "left_out", left_out(p->left_out));
 	return o;
 }
 

@@ -8,6 +8,7 @@
  * process by process: no more than one is ever in memory. Errors stay in the stream.
  */
 
+#include <stdint.h>
 #include <stdio.h>
 
 struct snapshot;

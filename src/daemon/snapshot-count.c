@@ -31,6 +31,7 @@ static int packet_compare(const void *a, const void *b)
 struct walk {
 	struct snapshot *sn;
 	struct snapshot_process *p;
+	uint64_t n;		      /* records of the stream: nothing known is beyond */
 	bool placed;		      /* at is known */
 	uint64_t at;		      /* records up to here are accounted for, from the first known on */
 	bool old;		      /* what comes at once is of an old packet */
@@ -39,6 +40,14 @@ struct walk {
 	struct snapshot_packet *last; /* kept */
 	uint64_t missing_until;	      /* trace clock: something is missing before; 0: nothing */
 };
+
+/* A program can claim any number. What readers add up must not overflow. */
+#define TOLD_MAX (UINT64_C(1) << 40)
+
+static void tell(struct snapshot_packet *k, uint64_t n)
+{
+	k->discarded += n < TOLD_MAX ? n : TOLD_MAX;
+}
 
 static void missing(struct walk *w, uint64_t until)
 {
@@ -58,7 +67,7 @@ static void advance(struct walk *w, uint64_t n, uint64_t ts)
 			w->p->left_out[w->refused ? w->reason : LEFT_RACED] += gap;
 			missing(w, ts);
 			if (w->last)
-				w->last->discarded += gap;
+				tell(w->last, gap);
 		}
 	}
 	if (!w->placed && n > 0)
@@ -73,7 +82,7 @@ static void lost_until(struct walk *w, uint64_t lost, uint64_t ts)
 {
 	if (!w->last || lost <= w->last->lost)
 		return;
-	w->last->discarded += lost - w->last->lost;
+	tell(w->last, lost - w->last->lost);
 	missing(w, ts);
 }
 
@@ -86,7 +95,7 @@ static void step(struct walk *w, struct snapshot_packet *k)
 		w->reason = k->reason;
 		return;
 	}
-	advance(w, k->n_before, k->k.begin_ts);
+	advance(w, k->n_before < w->n ? k->n_before : w->n, k->k.begin_ts);
 	if (k->outcome == PACKET_OLD) {
 		w->old = true;
 		w->missing_until = 0; /* whatever it was: it was before the window */
@@ -109,7 +118,7 @@ static uint64_t count_stream(struct snapshot *sn, struct snapshot_process *p, ui
 	struct snapshot_packet *k, uint32_t n, enum left_out_reason *ret_reason, uint64_t *missing_until)
 {
 	const struct snapshot_stream *s = &p->streams[stream];
-	struct walk w = { .sn = sn, .p = p };
+	struct walk w = { .sn = sn, .p = p, .n = s->n };
 
 	for (uint32_t i = 0; i < n; i++)
 		step(&w, &k[i]);
@@ -152,7 +161,7 @@ static void count_late_losses(struct snapshot_process *p, struct snapshot_packet
 			newest = &k[i];
 	}
 	if (newest && all > told)
-		newest->discarded += all - told;
+		tell(newest, all - told);
 }
 
 static void count_process(

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 #include <uv.h>
 #include "base/list.h"
+#include "ctf/lanes.h"
 #include "ctf/metadata.h"
 #include "daemon/clock.h"
 #include "daemon/registry.h"
@@ -54,20 +55,20 @@ enum snapshot_outcome {
 	PACKET_REFUSED, /* see reason */
 };
 
-#define SNAPSHOT_NO_LANE UINT32_MAX
-
 struct snapshot_packet {
 	struct ring_packet k;		   /* times clamped to sense */
 	const struct store_packet *stored; /* where it lies, if not in the pool */
 	uint32_t process;		   /* index */
 	/* The plan: */
-	uint32_t lane;	 /* number of its file, or SNAPSHOT_NO_LANE */
+	bool planned;
+	uint32_t lane;	 /* number of its file, or CTF_LANE_MERGED */
 	uint32_t seq;	 /* in the lane */
 	uint64_t offset; /* of the CTF packet in the file */
 	uint64_t begin;	 /* of the CTF packet */
 	/* What came of it: */
 	uint8_t outcome; /* enum snapshot_outcome */
 	uint8_t reason;	 /* enum left_out_reason */
+	bool maybe_old; /* the stream's last time, which may lag, is older than the window */
 	bool header_good;
 	uint32_t n;	  /* records kept */
 	uint32_t trimmed; /* records in front of them, older than the window */
@@ -95,6 +96,7 @@ struct snapshot {
 	uint64_t session_started_at; /* trace clock */
 	struct ctf_trace trace;
 	char hostname[65];
+	uint32_t ids_first, ids_end; /* event ids that the records can have */
 	uint32_t n_processes, n_packets, room_packets;
 	struct snapshot_process *processes; /* owned */
 	struct snapshot_packet *packets;    /* owned */
