@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The malloc family: see real.h for the rules.
+ * The malloc family: see real.h for the rules. reallocarray() calls realloc() and needs no wrapper.
  *
  * While the next functions are looked up there is nobody to ask for memory: what is wanted then
  * comes from a small arena and is never given back.
@@ -17,8 +17,6 @@ VARVE_EVENT(libc, calloc, VARVE_DEBUG_FUNCTION, (u64, count), (u64, size), (x64,
 	(u64, duration));
 VARVE_EVENT(libc, realloc, VARVE_DEBUG_FUNCTION, (x64, address), (u64, size), (x64, result),
 	(u64, duration));
-VARVE_EVENT(libc, reallocarray, VARVE_DEBUG_FUNCTION, (x64, address), (u64, count), (u64, size),
-	(x64, result), (u64, duration));
 VARVE_EVENT(libc, free, VARVE_DEBUG_FUNCTION, (x64, address), (u64, duration));
 VARVE_EVENT(libc, aligned_alloc, VARVE_DEBUG_FUNCTION, (u64, alignment), (u64, size), (x64, result),
 	(u64, duration));
@@ -112,20 +110,6 @@ WRAPPER void *realloc(void *old, size_t size)
 	begun = now_ns();
 	p = REAL(realloc)(old, size);
 	varve_libc_realloc(address, size, (uintptr_t)p, now_ns() - begun);
-	return p;
-}
-
-WRAPPER void *reallocarray(void *old, size_t count, size_t size)
-{
-	uintptr_t address = (uintptr_t)old;
-	uint64_t begun;
-	void *p;
-
-	if (!RECORDED(reallocarray))
-		return REAL(reallocarray)(old, count, size);
-	begun = now_ns();
-	p = REAL(reallocarray)(old, count, size);
-	varve_libc_reallocarray(address, count, size, (uintptr_t)p, now_ns() - begun);
 	return p;
 }
 

@@ -40,7 +40,6 @@
 	X(malloc, void *, (size_t))                                                                \
 	X(calloc, void *, (size_t, size_t))                                                        \
 	X(realloc, void *, (void *, size_t))                                                       \
-	X(reallocarray, void *, (void *, size_t, size_t))                                          \
 	X(free, void, (void *))                                                                    \
 	X(aligned_alloc, void *, (size_t, size_t))                                                 \
 	X(posix_memalign, int, (void **, size_t, size_t))                                          \
