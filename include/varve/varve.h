@@ -90,7 +90,7 @@
 		VARVE__EACH(VARVE__PUT, __VA_ARGS__)                                               \
 		(void)varve__p;                                                                    \
 		VARVE__KEEP(varve_##provider##_##name);                                            \
-		varve_event_emit(&varve_##provider##_##name##__event, varve__payload, varve__len); \
+		varve__emit(&varve_##provider##_##name##__event, varve__payload, varve__len);      \
 	}                                                                                          \
 	static inline VARVE__INLINE void varve_##provider##_##name(                                \
 		VARVE__ARGUMENTS(VARVE__PARAMETER, void, __VA_ARGS__))                             \
@@ -146,6 +146,16 @@ static const uint32_t varve__off __attribute__((unused)) = 0;
 static inline VARVE__INLINE uint32_t varve__word(const struct varve_event *e)
 {
 	return __atomic_load_n(__atomic_load_n(&e->word, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+/* The call goes by a pointer that the compiler cannot see through: a function that is bound at its
+ * first call needs kilobytes of stack for that, which a signal handler may not have. */
+static inline VARVE__INLINE void varve__emit(const struct varve_event *e, void *payload, size_t len)
+{
+	void (*emit)(const struct varve_event *, void *, size_t) = varve_event_emit;
+
+	__asm__("" : "+r"(emit));
+	emit(e, payload, len);
 }
 
 /* --- varve_printf ----------------------------------------------------------------------------- */

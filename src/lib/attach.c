@@ -12,7 +12,9 @@
 
 #define EVENT_PATIENCE_NS INT64_C(1000000)
 #define RETRY_NS	  INT64_C(100000000)
-#define RETRY_SHIFT_MAX	  6 /* of RETRY_NS, after refusals */
+/* Doubled so often at most: the interval after refusals; both after answers that came too late. */
+#define REFUSED_SHIFT_MAX 6u
+#define LATE_SHIFT_MAX	  3u
 
 static uint64_t control_epoch(void)
 {
@@ -235,15 +237,31 @@ static int attach(struct process *p, int64_t deadline)
 
 /* --- when ------------------------------------------------------------------------------------- */
 
+static uint32_t shift_of(uint32_t failed, uint32_t max)
+{
+	return failed == 0 ? 0 : failed - 1 < max ? failed - 1 : max;
+}
+
 /* Sets when to try again, after an attempt that ended with r. */
 static void schedule(struct process *p, int r)
 {
-	uint32_t n = atomic_load_explicit(&p->refused, memory_order_relaxed);
+	bool late = r == -ETIMEDOUT, refused = r == -EACCES || r == -EPERM;
+	uint32_t n = atomic_load_explicit(&p->failed, memory_order_relaxed);
 
-	n = r == -EACCES || r == -EPERM ? (n < RETRY_SHIFT_MAX ? n + 1 : n) : 0;
-	atomic_store_explicit(&p->refused, n, memory_order_relaxed);
+	n = late || refused ? n + 1 : 0;
+	atomic_store_explicit(&p->failed, n, memory_order_relaxed);
+	n = shift_of(n, refused ? REFUSED_SHIFT_MAX : LATE_SHIFT_MAX);
 	atomic_store_explicit(&p->retry_at, r == 0 ? 0 : sys_now_coarse() + (RETRY_NS << n),
 		memory_order_relaxed);
+}
+
+/* How long an event call may wait now. */
+static int64_t event_patience(struct process *p)
+{
+	if (!atomic_exchange_explicit(&p->begun, 1, memory_order_relaxed))
+		return process_patience();
+	return EVENT_PATIENCE_NS << shift_of(
+		       atomic_load_explicit(&p->failed, memory_order_relaxed), LATE_SHIFT_MAX);
 }
 
 void attach_registered(struct process *p)
@@ -275,7 +293,6 @@ static bool calls_allowed(void)
 struct attached *attach_from_event(struct process *p)
 {
 	struct attached *a = atomic_load_explicit(&p->current, memory_order_acquire);
-	int64_t patience = EVENT_PATIENCE_NS;
 	int r;
 
 	if (!control)
@@ -286,9 +303,7 @@ struct attached *attach_from_event(struct process *p)
 		sys_now_coarse() < atomic_load_explicit(&p->retry_at, memory_order_relaxed) ||
 		!process_try_lock(p))
 		return NULL;
-	if (!atomic_exchange_explicit(&p->begun, 1, memory_order_relaxed))
-		patience = process_patience();
-	r = calls_allowed() ? attach(p, sys_now() + patience) : -EACCES;
+	r = calls_allowed() ? attach(p, sys_now() + event_patience(p)) : -EACCES;
 	schedule(p, r);
 	process_unlock(p);
 	return r == 0 ? atomic_load_explicit(&p->current, memory_order_acquire) : NULL;

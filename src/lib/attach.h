@@ -11,7 +11,8 @@
  *   from an event call else                 1 ms, at most every 100 ms
  *
  * and never in an event call of a process under a seccomp filter, where a system call may be death.
- * A daemon that will not have us is asked less and less often.
+ * A daemon that will not have us is asked less and less often; one that did not answer in time too,
+ * and is given more time then, always 1 % (a busy machine may need more than 1 ms), up to 8 ms.
  */
 
 #include "lib/process.h"

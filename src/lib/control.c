@@ -33,8 +33,9 @@ static int map_file(int dir_fd)
 	c = mmap(NULL, CONTROL_SIZE, PROT_READ, MAP_SHARED, fd, 0);
 	if (c == MAP_FAILED)
 		goto out;
-	if (c->magic == CONTROL_MAGIC && c->version == CONTROL_VERSION &&
-		c->n_words == CONTROL_N_WORDS) {
+	/* Not filled in yet is all right: it will be before bit 31 of word 0 is set. */
+	if (c->magic == 0 || (c->magic == CONTROL_MAGIC && c->version == CONTROL_VERSION &&
+				     c->n_words == CONTROL_N_WORDS)) {
 		__atomic_store_n(&control, c, __ATOMIC_RELEASE);
 		r = 0;
 	} else {

@@ -35,7 +35,7 @@ struct attached {
 struct process {
 	_Atomic(struct attached *) current; /* NULL: not attached */
 	_Atomic uint32_t lock;
-	_Atomic uint32_t refused;    /* times in a row that a daemon would not have us */
+	_Atomic uint32_t failed;     /* attempts in a row that came to nothing */
 	_Atomic uint64_t unattached; /* events lost since there is no pool, not yet told to one */
 	_Atomic int64_t retry_at;    /* no attempt before (CLOCK_MONOTONIC) */
 	_Atomic int64_t patience;    /* ns that this process may yet wait for a silent daemon */

@@ -1,0 +1,706 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libvarve against a fake daemon in this process: runs "subject" programs, which attach to it, and
+ * reads their pools back.
+ */
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "lib/test/fake-daemon.h"
+
+extern char **environ;
+
+#define WATCHDOG_MS 20000
+
+static const char *const hosts[] = { "linked", "static", "dlopened" };
+
+/* --- running subjects ------------------------------------------------------------------------- */
+
+struct subject {
+	pid_t pid;
+	int in, out;
+};
+
+static int64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static const char *path_of(const char *name)
+{
+	static char path[4][512];
+	static int turn;
+	char *p = path[turn++ % 4];
+
+	snprintf(p, sizeof(path[0]), "%s/%s", getenv("SUBJECT_DIR"), name);
+	return p;
+}
+
+static struct subject spawn(char *const argv[])
+{
+	int in[2], out[2];
+	struct subject s;
+	posix_spawn_file_actions_t actions;
+
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+	posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+	assert_int_equal(posix_spawnp(&s.pid, argv[0], &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	close(in[0]);
+	close(out[1]);
+	s.in = in[1];
+	s.out = out[0];
+	return s;
+}
+
+/* Starts case name of the subject, hosted in one of three ways. */
+static struct subject start(struct fake *f, int host, const char *name, const char *arg)
+{
+	char *argv[6] = { 0 };
+	int n = 0;
+
+	setenv("VARVE_RUNDIR", f->dir, 1);
+	if (host == 2) {
+		argv[n++] = (char *)path_of("subject-host");
+		argv[n++] = (char *)path_of("libsubject-module.so");
+	} else {
+		argv[n++] = (char *)path_of(host == 0 ? "subject" : "subject-static");
+	}
+	argv[n++] = (char *)name;
+	if (arg)
+		argv[n++] = (char *)arg;
+	return spawn(argv);
+}
+
+static void go_on(struct subject *s)
+{
+	assert_int_equal(write(s->in, "\n", 1), 1);
+}
+
+/* A line that the subject says; without a word within the watchdog's time the test fails. */
+static char *hear(struct subject *s)
+{
+	static char line[256];
+	size_t n = 0;
+
+	while (n < sizeof(line) - 1) {
+		struct pollfd p = { .fd = s->out, .events = POLLIN };
+
+		if (poll(&p, 1, WATCHDOG_MS) != 1)
+			fail_msg("the subject says nothing");
+		if (read(s->out, &line[n], 1) != 1 || line[n] == '\n')
+			break;
+		n++;
+	}
+	line[n] = 0;
+	return line;
+}
+
+static int end(struct subject *s)
+{
+	int status, waited = 0;
+
+	close(s->in);
+	while (waitpid(s->pid, &status, WNOHANG) == 0) {
+		usleep(1000);
+		if (++waited > WATCHDOG_MS) {
+			kill(s->pid, SIGKILL);
+			fail_msg("the subject hangs");
+		}
+	}
+	close(s->out);
+	return status;
+}
+
+static void run(struct fake *f, int host, const char *name, const char *arg, pid_t *ret_pid)
+{
+	struct subject s = start(f, host, name, arg);
+
+	if (ret_pid)
+		*ret_pid = s.pid;
+	while (*hear(&s))
+		continue;
+	assert_int_equal(end(&s), 0);
+}
+
+/* --- what a pool should hold ------------------------------------------------------------------ */
+
+/* Lines without the thread's id, which must be tid in each. */
+static char *without_tid(char *text, pid_t tid)
+{
+	char prefix[32], *to = text;
+	size_t n = (size_t)snprintf(prefix, sizeof(prefix), "%d ", tid);
+
+	for (char *line = text; *line;) {
+		char *next = strchr(line, '\n') + 1;
+
+		if (strncmp(line, prefix, n) != 0)
+			fail_msg("not of thread %d: %.60s", tid, line);
+		memmove(to, line + n, (size_t)(next - line) - n);
+		to += (size_t)(next - line) - n;
+		line = next;
+	}
+	*to = 0;
+	return text;
+}
+
+static uint32_t count_lines(const char *text, const char *with)
+{
+	uint32_t n = 0;
+
+	for (const char *p = text; (p = strstr(p, with)); p += strlen(with))
+		n++;
+	return n;
+}
+
+static const char *const types_expected =
+	"types:none\n"
+	"types:unsigned_ a=255 b=65535 c=4294967295 d=18446744073709551615\n"
+	"types:signed_ a=-128 b=-32768 c=-2147483648 d=-9223372036854775808\n"
+	"types:hex a=0xff b=0xfffe c=0xfffffffd d=0xfffffffffffffffc\n"
+	"types:other yes=1 no=0 f=1.5 d=-2.25\n"
+	"types:strings a=\"abc\" null=\"(null)\" empty=\"\" t=\"de\" t_long=\"fghi\" t_null=\"(null)\""
+	" s=\"lm\"\" s_null=\"(null)\"\n"
+	"types:arrays a=[-1,0,1] null=[0,0] s=[0xab,0x1] s_null=[] s_empty=[] s_wide=[-70000]\n"
+	"types:enums w=rain:1 d=below zero:-5 d2=above:odd:7 other=9\n"
+	"types:many int=1 new=2 class=3 default=4 e=5 f=6 g=7 h=8 i=9 j=10 k=11 l=12 m=13 n=14 o=15"
+	" p=16 q=17 r=18 s=19 t=20\n"
+	"types:long_ first=\"short\" between=1 second=\"also\" rest=[1,2,3] last=2\n";
+
+static void test_types(void **state)
+{
+	for (int host = 0; host < 3; host++) {
+		for (int language = 0; language < 2; language++) {
+			struct fake *f = fake_new(false);
+			struct fake_pool *p;
+			pid_t pid;
+			char *text, *cut;
+
+			print_message("%s, %s\n", hosts[host], language ? "C++" : "C");
+			run(f, host, "types", language ? "cpp" : "c", &pid);
+			p = fake_pool_of(f, pid);
+			assert_non_null(p);
+			text = without_tid(fake_records(f, p, 0), pid);
+			cut = text + strlen(types_expected);
+			assert_true(strlen(text) > strlen(types_expected));
+			assert_int_equal(strncmp(text, types_expected, strlen(types_expected)), 0);
+			/* Fixed parts: 1 + 4 + 1 + 2 + 4 of 4000; the first string takes the rest. */
+			assert_int_equal(strspn(cut + strlen("types:long_ first=\""), "x"), 3988);
+			assert_non_null(strstr(cut, "\" between=1 second=\"\" rest=[] last=2\n"));
+			assert_int_equal(count_lines(cut, ",0"), (3979 / 8 - 3) + 3999);
+			assert_int_equal(count_lines(text, "\n"), 13);
+			for (int why = 0; why < N_LOST_REASONS; why++)
+				assert_int_equal(fake_lost(p, 0, why), 0);
+			free(text);
+			fake_free(f);
+		}
+	}
+}
+
+/* Two layouts of a name; one layout from two units. */
+static void test_layouts(void **state)
+{
+	struct fake *f = fake_new(false);
+	pid_t pid;
+	char *text;
+
+	run(f, 0, "layouts", NULL, &pid);
+	text = without_tid(fake_records(f, fake_pool_of(f, pid), 0), pid);
+	assert_string_equal(text, "subject:twice n=5\n"
+				  "subject:twice text=\"second layout\"\n"
+				  "subject:tick n=1\n");
+	free(text);
+	fake_free(f);
+}
+
+static void test_printf(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct subject s;
+	char *text;
+
+	f->channels = 3;
+	s = start(f, 0, "printf", NULL);
+	assert_string_equal(hear(&s), "1 1");
+	assert_int_equal(end(&s), 0);
+	text = fake_records(f, fake_pool_of(f, s.pid), 0);
+	assert_int_equal(count_lines(text, "varve:printf level=WARNING:4 file=\""), 1);
+	assert_int_equal(count_lines(text, " text=\"text and 42\"\n"), 1);
+	assert_int_equal(count_lines(text, "level=DEBUG:13"), 1);
+	assert_int_equal(count_lines(text, "y"), 1023 + count_lines(text, "types"));
+	free(text);
+	fake_free(f);
+}
+
+/* Channels: a bit in the word, and one in the pool. */
+static void test_channels(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct fake_pool *p;
+	struct subject s;
+	uint64_t n0, n1;
+
+	f->word = 0;
+	f->channels = 3;
+	s = start(f, 0, "steps", "5");
+	go_on(&s);
+	hear(&s);
+	p = fake_pool_of(f, s.pid);
+	assert_int_equal(fake_count(f, p, 0), 0);
+	fake_enable(f, "subject:tick", 7);
+	go_on(&s);
+	hear(&s);
+	fake_enable(f, "subject:tick", 2);
+	go_on(&s);
+	hear(&s);
+	fake_enable(f, "subject:tick", 4);
+	go_on(&s);
+	hear(&s);
+	n0 = fake_count(f, p, 0);
+	n1 = fake_count(f, p, 1);
+	assert_int_equal(n0, 1);
+	assert_int_equal(n1, 2);
+	atomic_store(&ring_header(&p->ring)->channels, 0);
+	fake_enable(f, "subject:tick", 3);
+	go_on(&s);
+	hear(&s);
+	assert_int_equal(end(&s), 0);
+	assert_int_equal(fake_count(f, p, 0), 1);
+	fake_free(f);
+}
+
+static void test_hello(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct rlimit old, tight = { 1 << 30, 1 << 30 };
+	struct fake_pool *p;
+	pid_t pid;
+
+	run(f, 0, "ticks", "1", &pid);
+	p = fake_pool_of(f, pid);
+	assert_string_equal(p->hello.name, "subject");
+	assert_string_equal(p->exe, path_of("subject"));
+	assert_int_equal(p->hello.ppid, getpid());
+	assert_true(p->hello.room == UINT64_MAX);
+	/* What is in no unit's code is not described. */
+	for (uint32_t i = 1; i < f->n_layouts; i++)
+		assert_string_not_equal(f->layouts[i]->name, "unused");
+	assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+	tight.rlim_max = old.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+	run(f, 0, "ticks", "1", &pid);
+	assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+	p = fake_pool_of(f, pid);
+	assert_in_range(p->hello.room, 1 << 28, 1 << 29);
+	fake_free(f);
+}
+
+/* --- daemons that come, go and misbehave ------------------------------------------------------ */
+
+static int64_t time_run(struct fake *f, const char *name, const char *arg)
+{
+	int64_t begun = now_us();
+
+	run(f, 0, name, arg, NULL);
+	return now_us() - begun;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	return *(const int64_t *)a < *(const int64_t *)b ? -1 : 1;
+}
+
+static int64_t median_run(struct fake *f)
+{
+	int64_t t[9];
+
+	for (int i = 0; i < 9; i++)
+		t[i] = time_run(f, "ticks", "10");
+	qsort(t, 9, sizeof(t[0]), by_value);
+	return t[4];
+}
+
+/* However the daemon is, a start takes at most 50 ms longer, and no event call takes long. */
+static void test_patience(void **state)
+{
+	static const struct {
+		enum fake_manner manner;
+		const char *name;
+		int64_t start_ms;
+	} bad[] = { { FAKE_SERVE, "serving", 30 }, { FAKE_DEAF, "deaf", 75 }, { FAKE_MUTE, "mute", 75 },
+		{ FAKE_HALF, "half", 75 }, { FAKE_GARBAGE, "garbage", 30 },
+		{ FAKE_UNSEALED, "unsealed", 30 }, { FAKE_REFUSE, "refusing", 30 } };
+	struct fake *f = fake_new(true);
+	int64_t plain = median_run(f);
+
+	print_message("absent: %d us\n", (int)plain);
+	fake_free(f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct subject s;
+		int64_t median;
+
+		f = fake_new(false);
+		f->manner = bad[i].manner;
+		median = median_run(f);
+		s = start(f, 0, "slowest", "300");
+		print_message("%s: start +%d us, slowest call %s us\n", bad[i].name,
+			(int)(median - plain), hear(&s));
+		assert_int_equal(end(&s), 0);
+		assert_in_range(median - plain + 1000000, 0, 1000000 + bad[i].start_ms * 1000);
+		if (bad[i].manner != FAKE_SERVE && bad[i].manner != FAKE_UNSEALED &&
+			bad[i].manner != FAKE_HALF)
+			assert_int_equal(f->n_pools, 0);
+		fake_free(f);
+	}
+}
+
+/* Events before the daemon recovers are counted, those after it recorded. */
+static void test_recovery(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct fake_pool *p;
+	struct subject s;
+	int i;
+
+	f->manner = FAKE_MUTE;
+	s = start(f, 0, "steps", "100");
+	for (i = 0; i < 3; i++) {
+		go_on(&s);
+		hear(&s);
+	}
+	f->manner = FAKE_SERVE;
+	/* It may answer one whose asker has gone: that pool stays empty. */
+	do {
+		usleep(30000);
+		go_on(&s);
+		hear(&s);
+		i++;
+		p = fake_pool_of(f, s.pid);
+	} while (i < 100 && (!p || fake_count(f, p, 0) == 0));
+	assert_non_null(p);
+	assert_int_equal(fake_count(f, p, 0) + fake_lost(p, 0, LOST_UNATTACHED), i);
+	assert_in_range(fake_count(f, p, 0), 1, 97);
+	assert_int_equal(end(&s), 0);
+	fake_free(f);
+}
+
+/* The control file is there, nobody listens; then somebody does. */
+static void test_later(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct subject s;
+
+	atomic_store(&f->words[0], 0);
+	s = start(f, 0, "steps", "20");
+	go_on(&s);
+	hear(&s);
+	assert_int_equal(f->n_conversations, 0);
+	atomic_store(&f->words[0], WORD_ATTACH);
+	for (int i = 1; i < 20 && !fake_pool_of(f, s.pid); i++) {
+		go_on(&s);
+		hear(&s);
+		usleep(50000);
+	}
+	assert_non_null(fake_pool_of(f, s.pid));
+	assert_in_range(fake_count(f, fake_pool_of(f, s.pid), 0), 1, 19);
+	assert_int_equal(end(&s), 0);
+	fake_free(f);
+}
+
+/* A new daemon from nothing: a new pool, and the memory of the old one is given back. */
+static void test_renewal(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct fake_pool *p, *old = NULL;
+	struct subject s = start(f, 0, "steps", "400");
+	uint32_t n = 0;
+
+	for (int round = 0; round < 12; round++) {
+		uint32_t before = n;
+
+		if (round)
+			fake_renew(f);
+		do {
+			go_on(&s);
+			hear(&s);
+			n++;
+			p = fake_pool_of(f, s.pid);
+			if (p == old)
+				usleep(30000);
+		} while (p == old && n < before + 30);
+		assert_true(p != old);
+		go_on(&s);
+		hear(&s);
+		n++;
+		assert_int_equal(fake_count(f, p, 0) + fake_lost(p, 0, LOST_UNATTACHED), n - before);
+		assert_true(fake_count(f, p, 0) >= 2);
+		if (old)
+			assert_int_equal(ring_pool_bytes(&old->ring), 0);
+		old = p;
+	}
+	assert_int_equal(end(&s), 0);
+	fake_free(f);
+}
+
+static void test_wait(void **state)
+{
+	struct fake *f = fake_new(true);
+	struct subject s;
+	int i;
+
+	setenv("VARVE_WAIT", "1", 1);
+	s = start(f, 0, "steps", "100");
+	unsetenv("VARVE_WAIT");
+	go_on(&s);
+	hear(&s);
+	fake_listen(f);
+	for (i = 1; i < 100 && !fake_pool_of(f, s.pid); i++) {
+		usleep(30000);
+		go_on(&s);
+		hear(&s);
+	}
+	assert_non_null(fake_pool_of(f, s.pid));
+	assert_int_equal(end(&s), 0);
+	fake_free(f);
+}
+
+/* --- forks, signals, objects ------------------------------------------------------------------ */
+
+static void test_fork(void **state)
+{
+	static const char *const rounds = "30";
+
+	for (int host = 0; host < 3; host++) {
+		struct fake *f = fake_new(false);
+		struct subject s = start(f, host, "fork", rounds);
+		uint32_t n_children = 0, expected;
+		char *line;
+		pid_t pid;
+
+		while (*(line = hear(&s))) {
+			struct fake_pool *p;
+			char *text, own[32];
+
+			assert_int_equal(sscanf(line, "%d %u", &pid, &expected), 2);
+			n_children++;
+			p = fake_pool_of(f, pid);
+			if (!expected) {
+				assert_null(p);
+				continue;
+			}
+			assert_non_null(p);
+			text = fake_records(f, p, 0);
+			snprintf(own, sizeof(own), "%d subject:child pid=%d ", pid, pid);
+			assert_int_equal(count_lines(text, own), 100);
+			assert_int_equal(count_lines(text, "subject:child"), 100);
+			free(text);
+		}
+		assert_int_equal(end(&s), 0);
+		assert_int_equal(n_children, 34);
+		print_message("%s: %u conversations for %u pools\n", hosts[host], f->n_conversations,
+			f->n_pools);
+		fake_free(f);
+	}
+}
+
+static void test_signals(void **state)
+{
+	for (int host = 0; host < 3; host++) {
+		struct fake *f = fake_new(false);
+		struct subject s = start(f, host, "signals", NULL);
+		uint32_t n, handled[3];
+		uint64_t lost = 0;
+		struct fake_pool *p;
+		char *line = hear(&s);
+
+		assert_int_equal(
+			sscanf(line, "%u %u %u %u", &n, &handled[0], &handled[1], &handled[2]), 4);
+		assert_int_equal(end(&s), 0);
+		print_message("%s: %u events, handlers %u %u %u\n", hosts[host], n, handled[0],
+			handled[1], handled[2]);
+		assert_true(handled[0] > 100 && handled[2] == handled[0]);
+		p = fake_pool_of(f, s.pid);
+		for (int why = 0; why < N_LOST_REASONS; why++)
+			lost += fake_lost(p, 0, why);
+		/* All kept ones verify; the flight ring keeps what fits. */
+		assert_true(fake_count(f, p, 0) > 1000);
+		assert_int_equal(lost, fake_lost(p, 0, LOST_NOBUF));
+		fake_free(f);
+	}
+}
+
+static void test_altstack(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct subject s;
+
+	atomic_store(&f->words[0], 0);
+	s = start(f, 0, "altstack", NULL);
+	assert_string_equal(hear(&s), "ready");
+	atomic_store(&f->words[0], WORD_ATTACH);
+	go_on(&s);
+	assert_int_equal(end(&s), 0);
+	assert_int_equal(f->n_conversations, 1);
+	fake_free(f);
+}
+
+static void test_load(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct fake_pool *p;
+	struct subject s = start(f, 0, "load", path_of("subject-plugin.so"));
+	char *text;
+
+	assert_string_equal(hear(&s), "");
+	assert_int_equal(end(&s), 0);
+	p = fake_pool_of(f, s.pid);
+	text = fake_records(f, p, 0);
+	assert_int_equal(count_lines(text, "where=\"call\""), 50);
+	assert_int_equal(count_lines(text, "where=\"constructor\""), 50);
+	assert_int_equal(count_lines(text, "where=\"destructor\""), 50);
+	assert_int_equal(f->n_conversations, 51);
+	free(text);
+	fake_free(f);
+}
+
+static void test_leftovers(void **state)
+{
+	for (int host = 0; host < 3; host++) {
+		struct fake *f = fake_new(false);
+		struct subject s = start(f, host, "leftovers", NULL);
+
+		assert_string_equal(hear(&s), "0 1");
+		assert_int_equal(end(&s), 0);
+		fake_free(f);
+	}
+}
+
+static void test_seccomp(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct subject s;
+
+	atomic_store(&f->words[0], 0);
+	s = start(f, 0, "seccomp", NULL);
+	assert_string_equal(hear(&s), "ready");
+	atomic_store(&f->words[0], WORD_ATTACH);
+	go_on(&s);
+	assert_string_equal(hear(&s), "done");
+	assert_int_equal(end(&s), 0);
+	assert_int_equal(f->n_conversations, 0);
+	fake_free(f);
+}
+
+/* A million events: no system call, but for a wake of the sleeping daemon once a second. */
+static void test_syscalls(void **state)
+{
+	struct fake *f = fake_new(false);
+	char trace[128], line[512];
+	char *argv[] = { (char *)"strace", (char *)"-o", trace, (char *)path_of("subject"),
+		(char *)"syscalls", (char *)"1000000", NULL };
+	int64_t begun = now_us();
+	uint32_t n_futex = 0, n_other = 0;
+	struct subject s;
+	bool between = false;
+	FILE *in;
+
+	if (system("strace -V > /dev/null 2>&1") != 0)
+		skip();
+	f->control->asleep = 1;
+	snprintf(trace, sizeof(trace), "%s/strace", f->dir);
+	setenv("VARVE_RUNDIR", f->dir, 1);
+	s = spawn(argv);
+	assert_string_equal(hear(&s), "begin");
+	assert_string_equal(hear(&s), "end");
+	assert_int_equal(end(&s), 0);
+	in = fopen(trace, "r");
+	assert_non_null(in);
+	while (fgets(line, sizeof(line), in)) {
+		if (strstr(line, "\"begin"))
+			between = true;
+		else if (strstr(line, "\"end"))
+			between = false;
+		else if (between && strncmp(line, "futex(", 6) == 0)
+			n_futex++;
+		else if (between)
+			n_other++;
+	}
+	fclose(in);
+	assert_int_equal(n_other, 0);
+	assert_in_range(n_futex, 0, (now_us() - begun) / 1000000 + 1);
+	assert_int_equal(f->n_pools, 1);
+	assert_true(fake_count(f, f->pools[0], 0) > 1000);
+	fake_free(f);
+}
+
+/* A control file of somebody else is not obeyed. */
+static void test_trust(void **state)
+{
+	struct fake *f = fake_new(false);
+	char path[128];
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/control", f->dir);
+	assert_int_equal(chown(path, 12345, 12345), 0);
+	run(f, 0, "ticks", "1", &pid);
+	assert_int_equal(f->n_conversations, 0);
+	/* Of the directory's owner it is. */
+	assert_int_equal(chown(f->dir, 12345, 12345), 0);
+	run(f, 0, "ticks", "1", &pid);
+	assert_int_equal(f->n_conversations, 1);
+	fake_free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_types),
+		cmocka_unit_test(test_layouts),
+		cmocka_unit_test(test_printf),
+		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_hello),
+		cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_recovery),
+		cmocka_unit_test(test_later),
+		cmocka_unit_test(test_renewal),
+		cmocka_unit_test(test_wait),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_altstack),
+		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_leftovers),
+		cmocka_unit_test(test_seccomp),
+		cmocka_unit_test(test_syscalls),
+		cmocka_unit_test(test_trust),
+	};
+
+	if (!getenv("SUBJECT_DIR")) {
+		fprintf(stderr, "SUBJECT_DIR must name the folder of the subject programs\n");
+		return 1;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
