@@ -8,22 +8,32 @@
 #include "daemon/session.h"
 
 #define NS_PER_S     UINT64_C(1000000000)
-#define DT_MIN_NS    (NS_PER_S / 200)
-#define RATE_FADE_NS (NS_PER_S * 4) /* a rate that was is forgotten in about this time */
+#define BURST_MIN_NS (NS_PER_S / 4) /* what comes in less is not multiplied up to a second */
 #define AHEAD_S	     2		    /* seconds of writing that a pool should have room for */
 #define SMALL	     4096u
 
-/* Bytes per second. Rises at once, falls slowly. */
-static void rate_update(struct pool_channel_books *b, uint64_t switched, uint64_t dt_ns)
+/*
+ * Bytes per second: rises at once, falls with the window, for who wrote a lot at once may do so again
+ * within it, and should then find room instead of its own past.
+ */
+static void rate_update(
+	struct pool_channel_books *b, uint64_t switched, uint64_t dt_ns, uint64_t window_ns)
 {
-	uint64_t dt = dt_ns < DT_MIN_NS ? DT_MIN_NS : dt_ns > NS_PER_S ? NS_PER_S : dt_ns;
-	uint64_t rate = switched > UINT64_MAX / NS_PER_S ? SESSION_BUDGET_MAX :
-							   switched * NS_PER_S / dt;
-	uint64_t faded = b->rate - b->rate * dt / RATE_FADE_NS;
+	uint64_t dt = dt_ns < NS_PER_S ? dt_ns : NS_PER_S, rate;
 
-	if (rate > SESSION_BUDGET_MAX)
-		rate = SESSION_BUDGET_MAX;
-	b->rate = rate > faded ? rate : faded;
+	if (dt > window_ns)
+		dt = window_ns;
+	if (switched > SESSION_BUDGET_MAX)
+		switched = SESSION_BUDGET_MAX;
+	b->burst_bytes += switched;
+	b->burst_ns += dt;
+	rate = (uint64_t)((double)b->burst_bytes * (double)NS_PER_S /
+			  (double)(b->burst_ns > BURST_MIN_NS ? b->burst_ns : BURST_MIN_NS));
+	if (b->burst_ns >= NS_PER_S)
+		b->burst_bytes = b->burst_ns = 0;
+	b->rate -= (uint64_t)((double)b->rate * (double)dt / (double)window_ns);
+	if (b->rate < rate)
+		b->rate = rate;
 }
 
 struct look {
@@ -142,7 +152,13 @@ int need_measure(struct process *p, struct session *s, struct pool_view *view, u
 		return r;
 	result->moved |= view->moved;
 	result->switched |= view->switched > 0;
-	rate_update(b, view->switched, dt_ns);
+	rate_update(b, view->switched, dt_ns, s->window_ns);
+	if (view->moved)
+		b->moved_at = l.now;
+	else if (l.now - b->moved_at >= l.window)
+		b->rate = 0;
+	else if (b->rate > 0)
+		expires_at(&l, b->moved_at + l.window);
 	age(&l);
 
 	*ret = (struct need){

@@ -37,7 +37,9 @@ struct pool_channel_books {
 	uint64_t charged; /* bytes, those going included */
 	uint64_t going;	  /* of them */
 	uint32_t n_subs;  /* held or promised */
-	uint64_t rate;	  /* bytes of records a second, of late */
+	uint64_t rate;	  /* bytes of records a second: the most within about a window */
+	uint64_t burst_bytes, burst_ns; /* of the second under way */
+	uint64_t moved_at; /* trace clock: a look found that it had recorded */
 	uint64_t *seen;	  /* owned: pos of each stream at the last tick; NULL before the first */
 	uint64_t retire_at; /* not before: silent sub-buffers that could not be ended (ticks) */
 	uint32_t retire_fails;
