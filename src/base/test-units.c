@@ -65,8 +65,10 @@ static void numbers_are_shown(void **state)
 
 	assert_string_equal(units_size_format(b, 0), "0");
 	assert_string_equal(units_size_format(b, 1023), "1023");
-	assert_string_equal(units_size_format(b, 4096), "4.0K");
-	assert_string_equal(units_size_format(b, 32 << 20), "32.0M");
+	assert_string_equal(units_size_format(b, 4096), "4K");
+	assert_string_equal(units_size_format(b, 4097), "4.0K");
+	assert_string_equal(units_size_format(b, 5 << 9), "2.5K");
+	assert_string_equal(units_size_format(b, 32 << 20), "32M");
 	assert_string_equal(units_size_format(b, (32 << 20) - 1), "31.9M");
 	assert_string_equal(units_size_format(b, UINT64_MAX), "15.9E");
 	assert_string_equal(units_time_format(b, 850000000), "850ms");

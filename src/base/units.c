@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -85,14 +86,17 @@ const char *units_size_format(char buf[UNITS_FORMAT_MAX], uint64_t bytes)
 	static const char letters[] = "KMGTPE";
 	const char *letter = letters;
 	uint64_t scaled = bytes; /* in units of 1/1024 of the letter */
+	bool whole = true;	 /* nothing was cut off */
 
 	if (bytes < 1024) {
 		snprintf(buf, UNITS_FORMAT_MAX, "%" PRIu64, bytes);
 		return buf;
 	}
-	for (; scaled >= UINT64_C(1) << 20; scaled >>= 10)
+	for (; scaled >= UINT64_C(1) << 20; scaled >>= 10) {
+		whole = whole && scaled % 1024 == 0;
 		letter++;
-	if (scaled < 100 * 1024)
+	}
+	if (scaled < 100 * 1024 && !(whole && scaled % 1024 == 0))
 		snprintf(buf, UNITS_FORMAT_MAX, "%" PRIu64 ".%" PRIu64 "%c", scaled / 1024,
 			scaled % 1024 * 10 / 1024, *letter);
 	else

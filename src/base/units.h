@@ -24,7 +24,7 @@ int units_time_parse(const char *text, uint64_t *ret_ns);
 
 #define UNITS_FORMAT_MAX 24
 
-/* Three or four digits and a unit: "812", "4.0K", "31.9M". Returns buf. */
+/* Up to four digits and a unit: "812", "4K", "31.9M". Returns buf. */
 const char *units_size_format(char buf[UNITS_FORMAT_MAX], uint64_t bytes);
 
 /* "850ms", "30.0s", "12m05s", "3h07m". Returns buf. */
