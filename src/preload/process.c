@@ -5,6 +5,7 @@
  * vfork. The child runs on its parent's memory and stack, with a pid of its own, until it execs. An
  * event of it would be the parent's, so it makes none: vfork() notes the parent's pid in the thread
  * before it goes on, and every wrapper of that thread compares until it runs in the parent again.
+ * What the child executed last is noted too, and told by the parent's next wrapper as vfork_exec.
  * As the function returns twice over one frame, it can have no frame of its own: note, then jump.
  * (Children of posix_spawn() stay inside libc and never come here.)
  *
@@ -21,6 +22,7 @@
 
 VARVE_EVENT(libc, fork, VARVE_DEBUG_PROCESS, (i32, result), (i32, error), (u64, duration));
 VARVE_EVENT(libc, vfork, VARVE_DEBUG_PROCESS);
+VARVE_EVENT(libc, vfork_exec, VARVE_DEBUG_PROCESS, (i32, child), (str, path));
 VARVE_EVENT(libc, exec, VARVE_DEBUG_PROCESS, (str, path));
 VARVE_EVENT(libc, exec_failed, VARVE_DEBUG_PROCESS, (str, path), (i32, error));
 VARVE_EVENT(libc, posix_spawn, VARVE_DEBUG_PROCESS, (str, path), (i32, pid), (i32, result),
@@ -32,11 +34,20 @@ VARVE_EVENT(libc, _exit, VARVE_DEBUG_PROCESS, (i32, status));
 
 _Thread_local pid_t vfork_parent;
 
+/* Written by the child, read by the parent: their memory is the same. */
+static _Thread_local struct {
+	pid_t child; /* 0: it has not called exec */
+	char path[256];
+} vforked;
+
 bool vfork_child(void)
 {
 	if ((pid_t)syscall(SYS_getpid) != vfork_parent)
 		return true;
 	vfork_parent = 0;
+	if (vforked.child)
+		varve_libc_vfork_exec(vforked.child, vforked.path);
+	vforked.child = 0;
 	return false;
 }
 
@@ -46,8 +57,8 @@ WRAPPER pid_t fork(void)
 	uint64_t begun = recorded ? now_ns() : 0;
 	pid_t pid = REAL(fork)();
 
-	if (pid == 0)
-		vfork_parent = 0; /* memory of its own */
+	if (pid == 0) /* memory of its own */
+		vfork_parent = vforked.child = 0;
 	/* In the child too: its first event, by which it attaches. */
 	if (recorded)
 		varve_libc_fork(pid, pid < 0 ? errno : 0, now_ns() - begun);
@@ -62,8 +73,10 @@ __attribute__((used)) void preload_note_vfork(void)
 	preload_vfork = REAL(vfork);
 	if (RECORDED(vfork))
 		varve_libc_vfork();
-	if (!vfork_parent)
+	if (!vfork_parent) {
 		vfork_parent = (pid_t)syscall(SYS_getpid);
+		vforked.child = 0;
+	}
 }
 
 #if defined(__x86_64__)
@@ -118,8 +131,12 @@ static const char *path_readable(const char *path)
 
 static void exec_begins(const char *path)
 {
-	if (RECORDED(exec))
+	if (RECORDED(exec)) {
 		varve_libc_exec(path_readable(path));
+	} else if (vfork_parent && varve_enabled(libc, vfork_exec)) {
+		strncpy(vforked.path, path_readable(path), sizeof(vforked.path) - 1);
+		vforked.child = (pid_t)syscall(SYS_getpid);
+	}
 }
 
 static int exec_failed(const char *path, int result)

@@ -284,6 +284,21 @@ static void vfork_child_is_silent(void **state)
 	assert_int_equal(notes->n, 6);
 }
 
+static void parent_tells_what_vfork_child_executed(void **state)
+{
+	pid_t pid;
+
+	record("vfork_exec", "close", NULL);
+	pid = vfork_and_be_busy();
+	close(-1);
+	close(-1);
+	record_nothing();
+	assert_int_equal(status_of(pid), 5);
+	assert_int_equal(notes->n, 3);
+	assert_int_equal(number(noted(0, "vfork_exec"), 0, 4), pid);
+	assert_string_equal((const char *)noted(0, "vfork_exec")->payload + 4, "/bin/sh");
+}
+
 static void fork_child_is_recorded_even_after_vfork(void **state)
 {
 	pid_t pid;
@@ -441,6 +456,7 @@ int main(void)
 		cmocka_unit_test(memory_is_recorded),
 		cmocka_unit_test(failed_allocations_stay_failed),
 		cmocka_unit_test(vfork_child_is_silent),
+		cmocka_unit_test(parent_tells_what_vfork_child_executed),
 		cmocka_unit_test(fork_child_is_recorded_even_after_vfork),
 		cmocka_unit_test(exec_passes_all_arguments),
 		cmocka_unit_test(spawned_programs_are_recorded),
