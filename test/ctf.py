@@ -113,6 +113,7 @@ class Trace:
             if name is not None and m.group(3) != name:
                 continue
             values = {k: number(v) for k, v in FIELD.findall(m.group(4))}
+            values.pop("gen", None)
             yield Event(ts, m.group(3), values.pop("vpid", None), values.pop("vtid", None),
                         values.pop("uid", None), values.pop("procname", None),
                         values.pop("cpu_id", None), values)

@@ -288,10 +288,15 @@ void store_clear(struct store *st)
 
 void store_free(struct store *st)
 {
+	struct party *y;
+
 	if (!st)
 		return;
-	st->holds = 0;
-	store_clear(st);
+	list_for_each(y, &st->parties, struct party, link) {
+		while (y->n > 0)
+			free(y->heap[--y->n]);
+		party_forget_empty(y);
+	}
 	free(st);
 }
 

@@ -26,8 +26,9 @@ struct store;
 #define STORE_PACKET_OVERHEAD 512u /* bytes that a packet costs besides its own, at most */
 
 struct store *store_new(struct session *s); /* NULL without memory */
-void store_free(struct store *st);	    /* accepts NULL; drops all */
 void store_clear(struct store *st);	    /* drops all: the session is destroyed */
+/* Accepts NULL. Whatever it has left goes with it; its processes may be gone already. */
+void store_free(struct store *st);
 
 /*
  * Copies and verifies a listed packet of p's pool (p is dead), and keeps it if it has a record.
