@@ -21,14 +21,14 @@
 
 #ifdef __cplusplus
 #define VARVE__ASSERT(condition, text) static_assert(condition, text)
-#define VARVE__NULL nullptr
-#define VARVE__BOOL bool
+#define VARVE__NULL		       nullptr
+#define VARVE__BOOL		       bool
 #else
 #define VARVE__ASSERT(condition, text) _Static_assert(condition, text)
-#define VARVE__NULL ((void *)0)
-#define VARVE__BOOL _Bool
+#define VARVE__NULL		       ((void *)0)
+#define VARVE__BOOL		       _Bool
 #endif
-#define VARVE__INLINE __attribute__((always_inline, unused))
+#define VARVE__INLINE	__attribute__((always_inline, unused))
 #define VARVE__NOINLINE __attribute__((noinline, unused))
 
 /* clang-format off */
@@ -44,7 +44,33 @@
 
 #define VARVE__FIELD(op, x) VARVE__CAT(VARVE__FIELD_, VARVE__PARENTHESES(x))(op, x)
 #define VARVE__FIELD_0(op, x) VARVE__##op##_BARE(x)
-#define VARVE__FIELD_1(op, x) VARVE__CAT(VARVE__##op##_, VARVE__KIND x) x
+#define VARVE__FIELD_1(op, x)                                                                      \
+	VARVE__CAT(VARVE__##op##_, VARVE__FORM(VARVE__KIND x, VARVE__COUNT x)) x
+/* Its kind, if it has as many parts as a field of that kind; else BADFORM or UNKNOWN. */
+#define VARVE__FORM(kind, count) VARVE__FORM_(kind, count)
+#define VARVE__FORM_(kind, count) VARVE__SECOND(VARVE__FORM_##kind##_##count, VARVE__ELSE_##kind, ~)
+#define VARVE__FORM_NUMBER_2 ~, NUMBER
+#define VARVE__FORM_STR_2 ~, STR
+#define VARVE__FORM_ARRAY_4 ~, ARRAY
+#define VARVE__FORM_SEQ_3 ~, SEQ
+#define VARVE__FORM_TEXT_3 ~, TEXT
+#define VARVE__FORM_TEXTSEQ_2 ~, TEXTSEQ
+#define VARVE__FORM_ENUM_4 ~, ENUM
+#define VARVE__ELSE_NUMBER BADFORM
+#define VARVE__ELSE_STR BADFORM
+#define VARVE__ELSE_ARRAY BADFORM
+#define VARVE__ELSE_SEQ BADFORM
+#define VARVE__ELSE_TEXT BADFORM
+#define VARVE__ELSE_TEXTSEQ BADFORM
+#define VARVE__ELSE_ENUM BADFORM
+#define VARVE__ELSE_UNKNOWN UNKNOWN
+#define VARVE__HOW_NUMBER "(type, name)"
+#define VARVE__HOW_STR "(str, name)"
+#define VARVE__HOW_ARRAY "(array, type, name, length)"
+#define VARVE__HOW_SEQ "(seq, type, name)"
+#define VARVE__HOW_TEXT "(text, name, length)"
+#define VARVE__HOW_TEXTSEQ "(textseq, name)"
+#define VARVE__HOW_ENUM "(enumeration, type, name, NAME of a VARVE_ENUM)"
 #define VARVE__KIND(type, ...) VARVE__SECOND(VARVE__KIND_##type, UNKNOWN, ~)
 #define VARVE__KIND_str ~, STR
 #define VARVE__KIND_array ~, ARRAY
@@ -123,9 +149,6 @@
 #define VARVE__ELEMENT(type) VARVE__SECOND(VARVE__ELEMENT_##type, 0, ~)
 
 #define VARVE__CHECK_NAME(f) VARVE__ASSERT(sizeof(#f) <= 128, "varve: too long a field name: " #f);
-#define VARVE__CHECK_ARGS(n, how, ...)                                                             \
-	VARVE__ASSERT(VARVE__COUNT(__VA_ARGS__) == n,                                              \
-		"varve: field (" #__VA_ARGS__ ") is not of the form " how);
 #define VARVE__CHECK_LENGTH(n, f)                                                                  \
 	VARVE__ASSERT((n) >= 1 && (n) <= VARVE_RECORD_MAX,                                         \
 		"varve: the length of field '" #f "' must be 1 to VARVE_RECORD_MAX, not " #n);
@@ -152,10 +175,18 @@
 #define VARVE__MEASURE_UNKNOWN(...)
 #define VARVE__PUT_UNKNOWN(...)
 
+#define VARVE__CHECK_BADFORM(...)                                                                  \
+	VARVE__ASSERT(0, "varve: field (" #__VA_ARGS__ ") is not of the form "                     \
+		VARVE__CAT(VARVE__HOW_, VARVE__KIND(__VA_ARGS__, ~)));
+#define VARVE__DESCRIBE_BADFORM(...)
+#define VARVE__FIXED_BADFORM(...)
+#define VARVE__PARAMETER_BADFORM(...) , int
+#define VARVE__PASS_BADFORM(...) , 0
+#define VARVE__MEASURE_BADFORM(...)
+#define VARVE__PUT_BADFORM(...)
+
 /* (u32, f) and the like */
-#define VARVE__CHECK_NUMBER(...)                                                                   \
-	VARVE__CHECK_ARGS(2, "(type, name)", __VA_ARGS__)                                          \
-	VARVE__CHECK_NAME(VARVE__SECOND(__VA_ARGS__, ~, ~))
+#define VARVE__CHECK_NUMBER(type, f) VARVE__CHECK_NAME(f)
 #define VARVE__DESCRIBE_NUMBER(type, f) { #f, VARVE__T_##type, 0, 0, 0, VARVE__NULL },
 #define VARVE__FIXED_NUMBER(type, f) + sizeof(VARVE__C_##type)
 #define VARVE__PARAMETER_NUMBER(type, f) , VARVE__C_##type f##_
@@ -164,9 +195,7 @@
 #define VARVE__PUT_NUMBER(type, f) varve__p = varve__put(varve__p, &f##_, sizeof(f##_));
 
 /* (str, f) */
-#define VARVE__CHECK_STR(...)                                                                      \
-	VARVE__CHECK_ARGS(2, "(str, name)", __VA_ARGS__)                                           \
-	VARVE__CHECK_NAME(VARVE__SECOND(__VA_ARGS__, ~, ~))
+#define VARVE__CHECK_STR(type, f) VARVE__CHECK_NAME(f)
 #define VARVE__DESCRIBE_STR(type, f) { #f, VARVE_T_STR, 0, 0, 0, VARVE__NULL },
 #define VARVE__FIXED_STR(type, f) + 1
 #define VARVE__PARAMETER_STR(type, f) , const char *f##_
@@ -175,10 +204,7 @@
 #define VARVE__PUT_STR(type, f) varve__p = varve__put_str(varve__p, f##_, f##__n);
 
 /* (array, T, f, N) */
-#define VARVE__CHECK_ARRAY(...)                                                                    \
-	VARVE__CHECK_ARGS(4, "(array, type, name, length)", __VA_ARGS__)                           \
-	VARVE__CHECK_ARRAY_(__VA_ARGS__, 1, ~, ~)
-#define VARVE__CHECK_ARRAY_(kind, type, f, n, ...)                                                 \
+#define VARVE__CHECK_ARRAY(kind, type, f, n)                                                       \
 	VARVE__CHECK_NAME(f)                                                                       \
 	VARVE__CHECK_ELEMENT(1, type, f)                                                           \
 	VARVE__CHECK_LENGTH(n, f)
@@ -192,10 +218,7 @@
 	varve__p = varve__put_array(varve__p, f##_, (size_t)(n) * sizeof(VARVE__C_##type));
 
 /* (seq, T, f) */
-#define VARVE__CHECK_SEQ(...)                                                                      \
-	VARVE__CHECK_ARGS(3, "(seq, type, name)", __VA_ARGS__)                                     \
-	VARVE__CHECK_SEQ_(__VA_ARGS__, ~, ~)
-#define VARVE__CHECK_SEQ_(kind, type, f, ...)                                                      \
+#define VARVE__CHECK_SEQ(kind, type, f)                                                            \
 	VARVE__CHECK_NAME(f)                                                                       \
 	VARVE__CHECK_ELEMENT(1, type, f)
 #define VARVE__DESCRIBE_SEQ(kind, type, f)                                                         \
@@ -209,10 +232,7 @@
 	varve__p = varve__put_seq(varve__p, f##_, f##__count, sizeof(*f##_));
 
 /* (text, f, N) */
-#define VARVE__CHECK_TEXT(...)                                                                     \
-	VARVE__CHECK_ARGS(3, "(text, name, length)", __VA_ARGS__)                                  \
-	VARVE__CHECK_TEXT_(__VA_ARGS__, 1, ~)
-#define VARVE__CHECK_TEXT_(kind, f, n, ...)                                                        \
+#define VARVE__CHECK_TEXT(kind, f, n)                                                              \
 	VARVE__CHECK_NAME(f)                                                                       \
 	VARVE__CHECK_LENGTH(n, f)
 #define VARVE__DESCRIBE_TEXT(kind, f, n) { #f, VARVE_T_TEXT, 0, 0, (uint32_t)(n), VARVE__NULL },
@@ -223,9 +243,7 @@
 #define VARVE__PUT_TEXT(kind, f, n) varve__p = varve__put_text(varve__p, f##_, (size_t)(n));
 
 /* (textseq, f) */
-#define VARVE__CHECK_TEXTSEQ(...)                                                                  \
-	VARVE__CHECK_ARGS(2, "(textseq, name)", __VA_ARGS__)                                       \
-	VARVE__CHECK_NAME(VARVE__SECOND(__VA_ARGS__, ~, ~))
+#define VARVE__CHECK_TEXTSEQ(kind, f) VARVE__CHECK_NAME(f)
 #define VARVE__DESCRIBE_TEXTSEQ(kind, f) { #f, VARVE_T_TEXTSEQ, 0, 0, 0, VARVE__NULL },
 #define VARVE__FIXED_TEXTSEQ(kind, f) + 2
 #define VARVE__PARAMETER_TEXTSEQ(kind, f) , const char *f##_, size_t f##__count
@@ -235,10 +253,7 @@
 #define VARVE__PUT_TEXTSEQ(kind, f) varve__p = varve__put_seq(varve__p, f##_, f##__count, 1);
 
 /* (enumeration, T, f, NAME) */
-#define VARVE__CHECK_ENUM(...)                                                                     \
-	VARVE__CHECK_ARGS(4, "(enumeration, type, name, NAME of a VARVE_ENUM)", __VA_ARGS__)       \
-	VARVE__CHECK_ENUM_(__VA_ARGS__, ~, ~)
-#define VARVE__CHECK_ENUM_(kind, type, f, ...)                                                     \
+#define VARVE__CHECK_ENUM(kind, type, f, labels)                                                   \
 	VARVE__CHECK_NAME(f)                                                                       \
 	VARVE__CHECK_ELEMENT(2, type, f)
 #define VARVE__DESCRIBE_ENUM(kind, type, f, labels)                                                \

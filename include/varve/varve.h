@@ -32,8 +32,8 @@
  *	(textseq, f)                const char *, size_t length     so many bytes of text
  *	(enumeration, T, f, NAME)   T                               number with a label
  *
- * T is one of u8 ... x64, float, double (of an enumeration: no float). N is a constant. The labels of
- * an enumeration are given by
+ * T is one of u8 ... x64, float, double (of an enumeration: no float). N is a constant. The labels
+ *of an enumeration are given by
  *
  *	VARVE_ENUM(NAME, ("label", value), ("label", lowest, highest), ...);
  *
@@ -41,9 +41,9 @@
  * VARVE_RECORD_MAX bytes: strings, texts and counted arrays are cut to fit, the last ones first.
  * Provider, event and field names are plain words and should not be names of macros (errno is one).
  *
- * varve_enabled(provider, name) tells whether anybody records the event: for arguments that are dear
- * to compute. varve_printf(level, "format", ...) records a line of text as event varve:printf; it
- * calls vsnprintf(), no more.
+ * varve_enabled(provider, name) tells whether anybody records the event: for arguments that are
+ *dear to compute. varve_printf(level, "format", ...) records a line of text as event varve:printf;
+ *it calls vsnprintf(), no more.
  *
  * Two events of one name with different fields are two events. C11 and C++11, gcc and clang.
  *
@@ -161,8 +161,8 @@ static inline VARVE__INLINE void varve__emit(const struct varve_event *e, void *
 /* --- varve_printf ----------------------------------------------------------------------------- */
 
 VARVE_ENUM(varve_level, ("EMERG", VARVE_EMERG), ("ALERT", VARVE_ALERT), ("CRIT", VARVE_CRIT),
-	("ERR", VARVE_ERR), ("WARNING", VARVE_WARNING), ("NOTICE", VARVE_NOTICE), ("INFO", VARVE_INFO),
-	("DEBUG", VARVE_DEBUG_SYSTEM, VARVE_DEBUG));
+	("ERR", VARVE_ERR), ("WARNING", VARVE_WARNING), ("NOTICE", VARVE_NOTICE),
+	("INFO", VARVE_INFO), ("DEBUG", VARVE_DEBUG_SYSTEM, VARVE_DEBUG));
 VARVE_EVENT(varve, printf, VARVE_INFO, (enumeration, u8, level, varve_level), (str, file),
 	(u32, line), (str, text));
 

@@ -102,7 +102,8 @@ static int map_pool(
 
 	if (r < 0)
 		return r;
-	base = mmap(NULL, w->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->pool_fd, 0);
+	base = mmap(
+		NULL, w->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->pool_fd, 0);
 	if (base == MAP_FAILED)
 		return -ENOMEM;
 	/* Or a core dump would fill all of it. */
@@ -157,8 +158,8 @@ static int status_errno(uint32_t status)
  * One conversation. current is the pool to add events to; NULL asks for a new one, which then comes
  * as *ret. 0; -ESTALE: all is void, start from nothing; -EACCES: the daemon would not; -errno.
  */
-static int converse(struct process *p, struct attached *current, int64_t deadline,
-	struct attached **ret)
+static int converse(
+	struct process *p, struct attached *current, int64_t deadline, struct attached **ret)
 {
 	uint64_t epoch = control_epoch();
 	uint32_t clock = atomic_load_explicit(&control->clock, memory_order_relaxed);
@@ -280,8 +281,8 @@ void attach_registered(struct process *p)
 		return;
 	schedule(p, r);
 	spent = r == 0 ? 0 : sys_now() - begun;
-	atomic_store_explicit(&p->patience, patience > spent ? patience - spent : 0,
-		memory_order_relaxed);
+	atomic_store_explicit(
+		&p->patience, patience > spent ? patience - spent : 0, memory_order_relaxed);
 }
 
 /* With the lock held. Whether a system call may be made in an event call at all. */

@@ -92,7 +92,8 @@ const uint32_t *control_word(uint32_t i)
 {
 	const struct control_page *c = control;
 
-	return c && i < CONTROL_N_WORDS ? (const uint32_t *)((const char *)c + POOL_PAGE) + i : NULL;
+	return c && i < CONTROL_N_WORDS ? (const uint32_t *)((const char *)c + POOL_PAGE) + i
+					: NULL;
 }
 
 bool control_listens(void)

@@ -60,7 +60,8 @@ void varve_event_emit(const struct varve_event *e, void *payload, size_t len)
 			atomic_fetch_add_explicit(&p->unattached, 1, memory_order_relaxed);
 			goto out;
 		}
-		word = __atomic_load_n(__atomic_load_n(&e->word, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
+		word = __atomic_load_n(
+			__atomic_load_n(&e->word, __ATOMIC_ACQUIRE), __ATOMIC_RELAXED);
 	}
 	word &= ~WORD_ATTACH & atomic_load_explicit(&a->header->channels, memory_order_relaxed);
 	id = __atomic_load_n(&e->id, __ATOMIC_RELAXED);

@@ -10,8 +10,9 @@
  * lock held, and attaches itself at its first enabled event. What a child may keep, the mapping of
  * the control file and the list of objects, is in ordinary variables elsewhere.
  *
- * The lock is a flag that event calls only ever *try*: who finds it taken counts a loss and goes on.
- * Constructors and destructors of objects wait for it; it is held for the time of an attach at most.
+ * The lock is a flag that event calls only ever *try*: who finds it taken counts a loss and goes
+ * on. Constructors and destructors of objects wait for it; it is held for the time of an attach at
+ * most.
  */
 
 #include <stdatomic.h>
@@ -55,7 +56,7 @@ void process_init(void);
 static inline struct process *process_get(void)
 {
 	extern bool process_unwiped;
-	struct process *process_check_pid(struct process *p);
+	struct process *process_check_pid(struct process * p);
 
 	return __builtin_expect(process_unwiped, 0) ? process_check_pid(process) : process;
 }

@@ -46,7 +46,8 @@ static inline int sys_connect(int fd, const struct sockaddr *address, socklen_t 
 
 static inline ssize_t sys_send(int fd, const void *data, size_t size)
 {
-	return sys_result(syscall(SYS_sendto, fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0));
+	return sys_result(
+		syscall(SYS_sendto, fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0));
 }
 
 static inline ssize_t sys_recvmsg(int fd, struct msghdr *m)

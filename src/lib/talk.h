@@ -11,8 +11,8 @@
 #include "wire/client.h"
 
 struct talk {
-	int fd;	      /* owned; -1: not connected */
-	int pool_fd;  /* owned; -1: none came */
+	int fd;	     /* owned; -1: not connected */
+	int pool_fd; /* owned; -1: none came */
 	int64_t deadline;
 	uint8_t *buf; /* owned: one message, mapped */
 	struct wire_welcome welcome;

@@ -45,7 +45,8 @@ static void put_u64(struct cursor *c, uint64_t v)
 
 static bool is_word(unsigned char b)
 {
-	return (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || (b >= '0' && b <= '9') || b == '_';
+	return (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || (b >= '0' && b <= '9') ||
+	       b == '_';
 }
 
 static void put_name(struct cursor *c, const char *name, bool label)

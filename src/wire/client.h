@@ -11,8 +11,8 @@
 
 struct varve_event;
 
-/* Writes HELLO with exe (of any length; cut) into buf, which has WIRE_MESSAGE_MAX bytes. h->head and
- * h->exe_len need not be set. Returns the message's length. */
+/* Writes HELLO with exe (of any length; cut) into buf, which has WIRE_MESSAGE_MAX bytes. h->head
+ * and h->exe_len need not be set. Returns the message's length. */
 size_t wire_hello_write(uint8_t *buf, const struct wire_hello *h, const char *exe);
 
 /* Writes the head of EVENTS for n descriptions into buf. Returns the bytes taken. */

@@ -18,12 +18,12 @@
 #include "lib/test/fake-daemon.h"
 #include "wire/event.h"
 
-#define must(x)                                                                                    \
-	do {                                                                                       \
-		if (!(x)) {                                                                        \
-			fprintf(stderr, "%s:%d: %s: %m\n", __FILE__, __LINE__, #x);                \
-			abort();                                                                   \
-		}                                                                                  \
+#define must(x)                                                                     \
+	do {                                                                        \
+		if (!(x)) {                                                         \
+			fprintf(stderr, "%s:%d: %s: %m\n", __FILE__, __LINE__, #x); \
+			abort();                                                    \
+		}                                                                   \
 	} while (0)
 
 /* --- run directory ---------------------------------------------------------------------------- */
@@ -436,7 +436,8 @@ static void print_enum(FILE *out, const struct wire_field *f, const uint8_t *dat
 /* Prints one field to out, if not NULL; its length, or SIZE_MAX if it does not fit. */
 static size_t walk_field(const struct wire_field *f, const uint8_t *data, size_t room, FILE *out)
 {
-	size_t size = wire_type_size(f->type == VARVE_T_ENUM ? f->element : f->type), n = 1, head = 0;
+	size_t size = wire_type_size(f->type == VARVE_T_ENUM ? f->element : f->type), n = 1,
+	       head = 0;
 	uint16_t count;
 
 	switch (f->type) {

@@ -20,13 +20,13 @@
 
 enum fake_manner {
 	FAKE_SERVE,
-	FAKE_DEAF,    /* listens, does not accept */
-	FAKE_MUTE,    /* accepts, does not answer */
-	FAKE_GARBAGE, /* answers rubbish */
-	FAKE_HALF,    /* says WELCOME and then nothing */
+	FAKE_DEAF,     /* listens, does not accept */
+	FAKE_MUTE,     /* accepts, does not answer */
+	FAKE_GARBAGE,  /* answers rubbish */
+	FAKE_HALF,     /* says WELCOME and then nothing */
 	FAKE_UNSEALED, /* the pool's size could change */
-	FAKE_REFUSE,  /* WIRE_LIMIT */
-	FAKE_SLOW,    /* answers after 5 ms */
+	FAKE_REFUSE,   /* WIRE_LIMIT */
+	FAKE_SLOW,     /* answers after 5 ms */
 };
 
 struct fake_pool {

@@ -28,12 +28,12 @@ VARVE_EVENT(subject, twice, VARVE_INFO, (u64, n));
 VARVE_EVENT(subject, child, VARVE_INFO, (i32, pid), (u32, n), (str, route));
 VARVE_EVENT(subject, handler, VARVE_INFO, (u32, depth), (u32, n));
 
-#define check(x)                                                                                   \
-	do {                                                                                       \
-		if (!(x)) {                                                                        \
-			fprintf(stderr, "subject: %s:%d: %s\n", __FILE__, __LINE__, #x);           \
-			exit(1);                                                                   \
-		}                                                                                  \
+#define check(x)                                                                         \
+	do {                                                                             \
+		if (!(x)) {                                                              \
+			fprintf(stderr, "subject: %s:%d: %s\n", __FILE__, __LINE__, #x); \
+			exit(1);                                                         \
+		}                                                                        \
 	} while (0)
 
 extern char **environ;
@@ -141,7 +141,8 @@ static int count_entries(const char *path, bool fds)
 		snprintf(file, sizeof(file), "%s/%s", path, e->d_name);
 		if (e->d_name[0] == '.' || (fds && readlink(file, link, sizeof(link) - 1) < 0))
 			continue;
-		if (!fds || strstr(link, "memfd") || strstr(link, "socket") || strstr(link, "varve-fake"))
+		if (!fds || strstr(link, "memfd") || strstr(link, "socket") ||
+			strstr(link, "varve-fake"))
 			n++;
 	}
 	closedir(d);
@@ -151,7 +152,8 @@ static int count_entries(const char *path, bool fds)
 static void case_leftovers(void)
 {
 	case_ticks(100000);
-	printf("%d %d\n", count_entries("/proc/self/fd", true), count_entries("/proc/self/task", false));
+	printf("%d %d\n", count_entries("/proc/self/fd", true),
+		count_entries("/proc/self/task", false));
 }
 
 /* Between two writes of known text, so that strace can tell. */
@@ -194,7 +196,8 @@ static void case_fork(char *name, uint32_t n)
 {
 	char host[] = "host", child[] = "child", spawn[] = "spawn", vforked[] = "vfork";
 	char *module_argv[] = { host, name, child, spawn, NULL };
-	char **argv = strstr(name, ".so") ? module_argv : module_argv + 1, **route = &module_argv[3];
+	char **argv = strstr(name, ".so") ? module_argv : module_argv + 1,
+	     **route = &module_argv[3];
 	pthread_t thread[2];
 	pid_t pid;
 	int stop = 0;

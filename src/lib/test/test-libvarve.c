@@ -205,7 +205,8 @@ static void test_types(void **state)
 			cut = text + strlen(types_expected);
 			assert_true(strlen(text) > strlen(types_expected));
 			assert_int_equal(strncmp(text, types_expected, strlen(types_expected)), 0);
-			/* Fixed parts: 1 + 4 + 1 + 2 + 4 of 4000; the first string takes the rest. */
+			/* Fixed parts: 1 + 4 + 1 + 2 + 4 of 4000; the first string takes the rest.
+			 */
 			assert_int_equal(strspn(cut + strlen("types:long_ first=\""), "x"), 3988);
 			assert_non_null(strstr(cut, "\" between=1 second=\"\" rest=[] last=2\n"));
 			assert_int_equal(count_lines(cut, ",0"), (3979 / 8 - 3) + 3999);
@@ -348,9 +349,10 @@ static void test_patience(void **state)
 		enum fake_manner manner;
 		const char *name;
 		int64_t start_ms;
-	} bad[] = { { FAKE_SERVE, "serving", 30 }, { FAKE_DEAF, "deaf", 75 }, { FAKE_MUTE, "mute", 75 },
-		{ FAKE_HALF, "half", 75 }, { FAKE_GARBAGE, "garbage", 30 },
-		{ FAKE_UNSEALED, "unsealed", 30 }, { FAKE_REFUSE, "refusing", 30 } };
+	} bad[] = { { FAKE_SERVE, "serving", 30 }, { FAKE_DEAF, "deaf", 75 },
+		{ FAKE_MUTE, "mute", 75 }, { FAKE_HALF, "half", 75 },
+		{ FAKE_GARBAGE, "garbage", 30 }, { FAKE_UNSEALED, "unsealed", 30 },
+		{ FAKE_REFUSE, "refusing", 30 } };
 	struct fake *f = fake_new(true);
 	int64_t plain = median_run(f);
 
@@ -453,7 +455,8 @@ static void test_renewal(void **state)
 		go_on(&s);
 		hear(&s);
 		n++;
-		assert_int_equal(fake_count(f, p, 0) + fake_lost(p, 0, LOST_UNATTACHED), n - before);
+		assert_int_equal(
+			fake_count(f, p, 0) + fake_lost(p, 0, LOST_UNATTACHED), n - before);
 		assert_true(fake_count(f, p, 0) >= 2);
 		if (old)
 			assert_int_equal(ring_pool_bytes(&old->ring), 0);
@@ -518,8 +521,8 @@ static void test_fork(void **state)
 		}
 		assert_int_equal(end(&s), 0);
 		assert_int_equal(n_children, 34);
-		print_message("%s: %u conversations for %u pools\n", hosts[host], f->n_conversations,
-			f->n_pools);
+		print_message("%s: %u conversations for %u pools\n", hosts[host],
+			f->n_conversations, f->n_pools);
 		fake_free(f);
 	}
 }

@@ -22,9 +22,9 @@ VARVE_EVENT(types, arrays, VARVE_INFO, (array, i16, a, 3), (array, double, null,
 VARVE_EVENT(types, enums, VARVE_DEBUG, (enumeration, u8, w, weather), (enumeration, i32, d, depth),
 	(enumeration, i64, d2, depth), (enumeration, u16, other, weather));
 /* Keywords as names of fields; 20 fields. */
-VARVE_EVENT(types, many, VARVE_DEBUG_LINE, (u8, int), (u8, new), (u8, class), (u8, default), (u8, e),
-	(u8, f), (u8, g), (u8, h), (u8, i), (u8, j), (u8, k), (u8, l), (u8, m), (u8, n), (u8, o),
-	(u8, p), (u8, q), (u8, r), (u8, s), (u8, t));
+VARVE_EVENT(types, many, VARVE_DEBUG_LINE, (u8, int), (u8, new), (u8, class), (u8, default),
+	(u8, e), (u8, f), (u8, g), (u8, h), (u8, i), (u8, j), (u8, k), (u8, l), (u8, m), (u8, n),
+	(u8, o), (u8, p), (u8, q), (u8, r), (u8, s), (u8, t));
 VARVE_EVENT(types, long_, VARVE_INFO, (str, first), (u32, between), (str, second), (seq, u64, rest),
 	(u32, last));
 VARVE_EVENT(types, full, VARVE_INFO, (array, u8, a, VARVE_RECORD_MAX));

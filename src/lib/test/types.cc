@@ -3,7 +3,8 @@
 #include <cstring>
 #include "lib/test/subject.h"
 
-namespace inner {
+namespace inner
+{
 #include "lib/test/types.h"
 } // namespace inner
 
