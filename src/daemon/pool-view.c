@@ -180,8 +180,8 @@ static int age_order(const void *pa, const void *pb)
 
 	if ((a->use == SUB_USE_RETIRED) != (b->use == SUB_USE_RETIRED))
 		return a->use == SUB_USE_RETIRED ? -1 : 1;
-	if (a->begin_ts != b->begin_ts)
-		return a->begin_ts < b->begin_ts ? -1 : 1;
+	if (a->last_ts != b->last_ts)
+		return a->last_ts < b->last_ts ? -1 : 1;
 	if (state_cpu(a->state) != state_cpu(b->state))
 		return state_cpu(a->state) < state_cpu(b->state) ? -1 : 1;
 	return gen_order(a->state, b->state);

@@ -284,7 +284,9 @@ static uint32_t find_free(struct ring_writer *w, uint32_t ch, uint64_t *ret_stat
 }
 
 /*
- * The oldest RETIRED one of the channel. The first pass takes the smallest begin_ts. While it runs,
+ * The oldest RETIRED one of the channel: the one that ended first. (Not the one that began first: a
+ * stream that slept may have begun its own long ago and filled it just now; taken first, it would
+ * leave a hole in what is newest.) The first pass takes the smallest end_ts. While it runs,
  * streams go on: what it saw as current may be retired and be older than its choice. So a second
  * pass takes the smallest gen of the chosen stream: older gens can vanish, but never appear, so
  * that answer holds however long this thread slept. Without it, snapshots have holes in the middle.
@@ -295,17 +297,17 @@ static uint32_t find_oldest(const struct ring_writer *w, uint32_t ch, uint64_t *
 	uint32_t best = SUB_NONE;
 
 	for (struct scan i = SCAN_START; scan_next(w, &i);) {
-		uint64_t s, begin_ts;
+		uint64_t s, end_ts;
 
 		INJECT(INJECT_SCAN);
 		s = entry_state(w, i.idx);
 		if (state_kind(s) != SUB_ACTIVE || state_ch(s) != ch)
 			continue;
-		begin_ts = atomic_load_explicit(
-			&writer_entry(w, i.idx)->begin_ts, memory_order_relaxed);
+		end_ts = atomic_load_explicit(
+			&writer_entry(w, i.idx)->end_ts, memory_order_relaxed);
 		/* First the time: it spares most of the looks at streams' hot lines. */
-		if (begin_ts < best_ts && is_retired(w, i.idx, s)) {
-			best_ts = begin_ts;
+		if (end_ts < best_ts && is_retired(w, i.idx, s)) {
+			best_ts = end_ts;
 			best_state = s;
 			best = i.idx;
 		}

@@ -111,7 +111,7 @@ static void init_full(uint32_t flight)
 /* --- a scan that sleeps ------------------------------------------------------------------------- */
 
 /* The scan, of a thread on the other CPU, has just seen idx 0 as current. Now its stream goes once
- * round the pool: idx 0 is then the oldest but one that is chosen by its begin_ts. */
+ * round the pool: idx 0 is then the oldest but one that is chosen by its end_ts. */
 static void go_round(void)
 {
 	pin_to_cpu(TEST_CPU);
