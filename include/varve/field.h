@@ -288,13 +288,16 @@
 
 /* --- what the generated code calls ------------------------------------------------------------ */
 
-/* Bytes before the NUL, at most max. The pointer is hidden from the compiler, which would warn of
- * reading beyond a string that it can see. */
+/* Hides where a string comes from: the compiler would warn of reading beyond one that it can see.
+ */
+#define VARVE__HIDE(s) __asm__("" : "+r"(s))
+
+/* Bytes before the NUL, at most max. */
 static inline __attribute__((unused)) size_t varve__text_length(const char *s, size_t max)
 {
 	const char *end;
 
-	__asm__("" : "+r"(s));
+	VARVE__HIDE(s);
 	end = (const char *)__builtin_memchr(s, 0, max);
 	return end ? (size_t)(end - s) : max;
 }
@@ -346,6 +349,7 @@ static inline __attribute__((unused)) unsigned char *varve__put_str(
 {
 	size_t whole;
 
+	VARVE__HIDE(s);
 	__builtin_memcpy(p, s, n);
 	whole = varve__text_length((const char *)p, n);
 	if (__builtin_expect(whole < n, 0))
@@ -378,8 +382,12 @@ static inline __attribute__((unused)) unsigned char *varve__put_seq(
 static inline __attribute__((unused)) unsigned char *varve__put_text(
 	unsigned char *p, const char *s, size_t n)
 {
-	size_t whole = varve__text_length(s ? s : (s = "(null)"), n);
+	size_t whole;
 
+	if (!s)
+		s = "(null)";
+	VARVE__HIDE(s);
+	whole = varve__text_length(s, n);
 	__builtin_memcpy(p, s, whole);
 	__builtin_memset(p + whole, 0, n - whole);
 	return p + n;

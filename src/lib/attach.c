@@ -125,6 +125,20 @@ static int map_pool(
 	return 0;
 }
 
+/* Nobody reads the earlier pools any more. They stay mapped, a thread may be inside one, but their
+ * memory is given back. */
+static void empty_others(struct process *p, const struct attached *current)
+{
+	for (uint32_t i = 0; i < PROCESS_POOLS; i++) {
+		struct attached *a = &p->pools[i];
+
+		if (a == current || !a->writer.base || a->emptied)
+			continue;
+		madvise(a->writer.base, a->span, MADV_REMOVE);
+		a->emptied = true;
+	}
+}
+
 /* What was lost before there was a pool is told to the new one, if anybody there records. */
 static void tell_losses(struct process *p, struct attached *a)
 {
@@ -230,9 +244,7 @@ static int attach(struct process *p, int64_t deadline)
 		return r;
 	tell_losses(p, new);
 	atomic_store_explicit(&p->current, new, memory_order_release);
-	/* Nobody reads the old pool any more. It stays mapped: a thread may be inside it. */
-	if (old)
-		madvise(old->writer.base, old->span, MADV_REMOVE);
+	empty_others(p, new);
 	return 0;
 }
 

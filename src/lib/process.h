@@ -20,13 +20,14 @@
 #include <stdint.h>
 #include "ring/ring.h"
 
-/* A pool that this process has or had. Not changed while it is published. */
+/* A pool that this process has or had. Not changed once it is published, but for emptied. */
 struct attached {
 	struct ring_writer writer;
 	struct pool_header *header; /* in the pool: shared, ours to believe little of */
 	uint64_t cookie;
 	uint64_t epoch; /* of the registry that the ids of our events are from */
 	uint64_t span;
+	bool emptied; /* its memory was given back, for another pool has taken its place */
 };
 
 /* New daemons that a process may meet before the slot of the oldest pool, in which no thread can

@@ -27,6 +27,12 @@ extern char **environ;
 
 #define WATCHDOG_MS 20000
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
 static const char *const hosts[] = { "linked", "static", "dlopened" };
 
 /* --- running subjects ------------------------------------------------------------------------- */
@@ -52,6 +58,12 @@ static const char *path_of(const char *name)
 
 	snprintf(p, sizeof(path[0]), "%s/%s", getenv("SUBJECT_DIR"), name);
 	return p;
+}
+
+/* Sanitizers cannot be linked statically. */
+static bool host_missing(int host)
+{
+	return host == 1 && access(path_of("subject-static"), X_OK) < 0;
 }
 
 static struct subject spawn(char *const argv[])
@@ -191,6 +203,8 @@ static const char *const types_expected =
 static void test_types(void **state)
 {
 	for (int host = 0; host < 3; host++) {
+		if (host_missing(host))
+			continue;
 		for (int language = 0; language < 2; language++) {
 			struct fake *f = fake_new(false);
 			struct fake_pool *p;
@@ -307,6 +321,10 @@ static void test_hello(void **state)
 	/* What is in no unit's code is not described. */
 	for (uint32_t i = 1; i < f->n_layouts; i++)
 		assert_string_not_equal(f->layouts[i]->name, "unused");
+	if (SANITIZED) { /* needs terabytes of addresses */
+		fake_free(f);
+		return;
+	}
 	assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
 	tight.rlim_max = old.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
@@ -349,13 +367,15 @@ static void test_patience(void **state)
 		enum fake_manner manner;
 		const char *name;
 		int64_t start_ms;
-	} bad[] = { { FAKE_SERVE, "serving", 30 }, { FAKE_DEAF, "deaf", 75 },
+	} bad[] = { { FAKE_SERVE, "serving", 75 }, { FAKE_DEAF, "deaf", 75 },
 		{ FAKE_MUTE, "mute", 75 }, { FAKE_HALF, "half", 75 },
-		{ FAKE_GARBAGE, "garbage", 30 }, { FAKE_UNSEALED, "unsealed", 30 },
-		{ FAKE_REFUSE, "refusing", 30 } };
+		{ FAKE_GARBAGE, "garbage", 75 }, { FAKE_UNSEALED, "unsealed", 75 },
+		{ FAKE_REFUSE, "refusing", 75 } };
 	struct fake *f = fake_new(true);
-	int64_t plain = median_run(f);
+	int64_t plain;
 
+	unsetenv("VARVE_ATTACH_MS");
+	plain = median_run(f);
 	print_message("absent: %d us\n", (int)plain);
 	fake_free(f);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -375,6 +395,7 @@ static void test_patience(void **state)
 			assert_int_equal(f->n_pools, 0);
 		fake_free(f);
 	}
+	setenv("VARVE_ATTACH_MS", "5000", 1);
 }
 
 /* Events before the daemon recovers are counted, those after it recorded. */
@@ -386,7 +407,9 @@ static void test_recovery(void **state)
 	int i;
 
 	f->manner = FAKE_MUTE;
+	setenv("VARVE_ATTACH_MS", "20", 1);
 	s = start(f, 0, "steps", "100");
+	setenv("VARVE_ATTACH_MS", "5000", 1);
 	for (i = 0; i < 3; i++) {
 		go_on(&s);
 		hear(&s);
@@ -443,14 +466,15 @@ static void test_renewal(void **state)
 
 		if (round)
 			fake_renew(f);
+		/* A pool stays empty if its asker had given up by the time it was made. */
 		do {
 			go_on(&s);
 			hear(&s);
 			n++;
 			p = fake_pool_of(f, s.pid);
-			if (p == old)
+			if (p == old || fake_count(f, p, 0) == 0)
 				usleep(30000);
-		} while (p == old && n < before + 30);
+		} while ((p == old || fake_count(f, p, 0) == 0) && n < before + 30);
 		assert_true(p != old);
 		go_on(&s);
 		hear(&s);
@@ -495,6 +519,8 @@ static void test_fork(void **state)
 	static const char *const rounds = "30";
 
 	for (int host = 0; host < 3; host++) {
+		if (host_missing(host))
+			continue;
 		struct fake *f = fake_new(false);
 		struct subject s = start(f, host, "fork", rounds);
 		uint32_t n_children = 0, expected;
@@ -530,6 +556,8 @@ static void test_fork(void **state)
 static void test_signals(void **state)
 {
 	for (int host = 0; host < 3; host++) {
+		if (host_missing(host))
+			continue;
 		struct fake *f = fake_new(false);
 		struct subject s = start(f, host, "signals", NULL);
 		uint32_t n, handled[3];
@@ -555,9 +583,12 @@ static void test_signals(void **state)
 
 static void test_altstack(void **state)
 {
-	struct fake *f = fake_new(false);
+	struct fake *f;
 	struct subject s;
 
+	if (SANITIZED)
+		skip(); /* its run time needs more than we may use */
+	f = fake_new(false);
 	atomic_store(&f->words[0], 0);
 	s = start(f, 0, "altstack", NULL);
 	assert_string_equal(hear(&s), "ready");
@@ -590,6 +621,8 @@ static void test_load(void **state)
 static void test_leftovers(void **state)
 {
 	for (int host = 0; host < 3; host++) {
+		if (host_missing(host))
+			continue;
 		struct fake *f = fake_new(false);
 		struct subject s = start(f, host, "leftovers", NULL);
 
@@ -601,9 +634,12 @@ static void test_leftovers(void **state)
 
 static void test_seccomp(void **state)
 {
-	struct fake *f = fake_new(false);
+	struct fake *f;
 	struct subject s;
 
+	if (SANITIZED)
+		skip(); /* its run time needs more than we may use */
+	f = fake_new(false);
 	atomic_store(&f->words[0], 0);
 	s = start(f, 0, "seccomp", NULL);
 	assert_string_equal(hear(&s), "ready");
@@ -618,7 +654,7 @@ static void test_seccomp(void **state)
 /* A million events: no system call, but for a wake of the sleeping daemon once a second. */
 static void test_syscalls(void **state)
 {
-	struct fake *f = fake_new(false);
+	struct fake *f;
 	char trace[128], line[512];
 	char *argv[] = { (char *)"strace", (char *)"-o", trace, (char *)path_of("subject"),
 		(char *)"syscalls", (char *)"1000000", NULL };
@@ -628,8 +664,9 @@ static void test_syscalls(void **state)
 	bool between = false;
 	FILE *in;
 
-	if (system("strace -V > /dev/null 2>&1") != 0)
+	if (SANITIZED || system("strace -V > /dev/null 2>&1") != 0)
 		skip();
+	f = fake_new(false);
 	f->control->asleep = 1;
 	snprintf(trace, sizeof(trace), "%s/strace", f->dir);
 	setenv("VARVE_RUNDIR", f->dir, 1);
@@ -660,12 +697,13 @@ static void test_syscalls(void **state)
 /* A control file of somebody else is not obeyed. */
 static void test_trust(void **state)
 {
-	struct fake *f = fake_new(false);
+	struct fake *f;
 	char path[128];
 	pid_t pid;
 
 	if (geteuid() != 0)
 		skip();
+	f = fake_new(false);
 	snprintf(path, sizeof(path), "%s/control", f->dir);
 	assert_int_equal(chown(path, 12345, 12345), 0);
 	run(f, 0, "ticks", "1", &pid);
@@ -705,5 +743,9 @@ int main(void)
 		return 1;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* The machine may be busy with other tests. */
+	setenv("VARVE_ATTACH_MS", "5000", 1);
+	/* The subjects fork with threads about, which the search for leaks does not like. */
+	setenv("ASAN_OPTIONS", "detect_leaks=0:detect_stack_use_after_return=0", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
