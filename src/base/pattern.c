@@ -65,8 +65,8 @@ int pattern_parse(const char *text, struct pattern *ret, const char **ret_why)
 		text++;
 	}
 	colon = strchr(text, ':');
-	why = colon ? glob_take(p.provider, text, (size_t)(colon - text)) :
-		      "a pattern is provider:event, as in 'net:*'";
+	why = colon ? glob_take(p.provider, text, (size_t)(colon - text))
+		    : "a pattern is provider:event, as in 'net:*'";
 	if (!why)
 		why = glob_take(p.event, colon + 1, strlen(colon + 1));
 	if (why) {

@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PATTERN_TEXT_MAX  256	/* bytes of a rule: '!', two names of 127, ':' */
-#define PATTERN_RULES_MAX 1024	/* in a list */
+#define PATTERN_TEXT_MAX  256  /* bytes of a rule: '!', two names of 127, ':' */
+#define PATTERN_RULES_MAX 1024 /* in a list */
 
 struct pattern {
 	bool on;

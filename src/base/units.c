@@ -120,8 +120,8 @@ const char *units_time_format(char buf[UNITS_FORMAT_MAX], uint64_t ns)
 	else if (s < 2 * 3600)
 		snprintf(buf, UNITS_FORMAT_MAX, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
 	else
-		snprintf(buf, UNITS_FORMAT_MAX, "%" PRIu64 "h%02" PRIu64 "m", s / 3600,
-			s / 60 % 60);
+		snprintf(
+			buf, UNITS_FORMAT_MAX, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s / 60 % 60);
 	return buf;
 }
 

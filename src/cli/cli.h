@@ -41,12 +41,12 @@ struct cli_option {
 };
 
 /* Everybody's takers. `to` is a ... */
-const char *cli_take_flag(const char *value, void *to);	    /* bool */
-const char *cli_take_text(const char *value, void *to);	    /* const char * (borrowed of argv) */
-const char *cli_take_size(const char *value, void *to);	    /* uint64_t, bytes */
-const char *cli_take_time(const char *value, void *to);	    /* uint64_t, ns */
-const char *cli_take_mode(const char *value, void *to);	    /* const char * */
-const char *cli_take_pattern(const char *value, void *to);  /* struct cli_patterns */
+const char *cli_take_flag(const char *value, void *to);	   /* bool */
+const char *cli_take_text(const char *value, void *to);	   /* const char * (borrowed of argv) */
+const char *cli_take_size(const char *value, void *to);	   /* uint64_t, bytes */
+const char *cli_take_time(const char *value, void *to);	   /* uint64_t, ns */
+const char *cli_take_mode(const char *value, void *to);	   /* const char * */
+const char *cli_take_pattern(const char *value, void *to); /* struct cli_patterns */
 
 struct cli_patterns {
 	size_t n;
@@ -60,16 +60,18 @@ struct cli_patterns {
  * order. With stop_at_word the first word ends the options, and all behind it is a command's.
  * CLI_GO_ON, or the exit code: help was asked for, or the use is wrong and has been told.
  */
-int cli_parse(const struct cli_verb *v, const struct cli_option *options, bool stop_at_word, int argc,
-	char **argv, char ***ret_words, int *ret_n);
+int cli_parse(const struct cli_verb *v, const struct cli_option *options, bool stop_at_word,
+	int argc, char **argv, char ***ret_words, int *ret_n);
 
 /* Checks how many words there are. needs: names of those that must be there, for the message. */
-int cli_words_check(const struct cli_verb *v, char **words, int n, int min, int max, const char *needs);
+int cli_words_check(
+	const struct cli_verb *v, char **words, int n, int min, int max, const char *needs);
 
 /* --- one line each on stderr: returns the code ----------------------------------------------------- */
 
 int cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-int cli_misuse(const struct cli_verb *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int cli_misuse(const struct cli_verb *v, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* --- interruption: SIGINT, SIGTERM and SIGHUP set a flag, so that things can be put away ------------ */
 

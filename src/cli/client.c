@@ -42,11 +42,14 @@ char *client_rundir(void)
 static int tell_no_daemon(const char *dir, int err)
 {
 	if (err == EACCES || err == EPERM)
-		return cli_fail("no permission for %s/ctl.sock: it takes root, the user of varved, or "
-				"the group 'varve'", dir);
+		return cli_fail(
+			"no permission for %s/ctl.sock: it takes root, the user of varved, or "
+			"the group 'varve'",
+			dir);
 	if (err == ENOENT || err == ECONNREFUSED || err == ENOTDIR)
 		return cli_fail("no daemon in %s (start 'varved', or name another run directory "
-				"with VARVE_RUNDIR)", dir);
+				"with VARVE_RUNDIR)",
+			dir);
 	return cli_fail("%s/ctl.sock: %s", dir, strerror(err));
 }
 
@@ -229,12 +232,16 @@ json_t *client_texts(const char *const *texts, size_t n)
 	return list;
 }
 
-json_t *client_start_request(const char *name, uint64_t budget, uint64_t window_ns, const char *mode,
-	const struct cli_patterns *patterns)
+json_t *client_start_request(const char *name, uint64_t budget, uint64_t window_ns,
+	const char *mode, const struct cli_patterns *patterns)
 {
-	return json_pack("{s:s, s:s, s:o*, s:o*, s:s*, s:o*}", "verb", "start", "session", name,
+	/* clang-format off */
+	return json_pack("{s:s, s:s, s:o*, s:o*, s:s*, s:o*}",
+		"verb", "start",
+		"session", name,
 		"budget", budget ? json_integer((json_int_t)budget) : NULL,
 		"window_ns", window_ns ? json_integer((json_int_t)window_ns) : NULL,
 		"mode", mode,
 		"patterns", client_texts(patterns->texts, patterns->n));
+	/* clang-format on */
 }

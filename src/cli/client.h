@@ -41,8 +41,8 @@ int client_ask_once(json_t *request, json_t **ret_answer);
 
 /* The request that starts a session; 0, NULL and no patterns mean the daemon's defaults. */
 struct cli_patterns;
-json_t *client_start_request(const char *name, uint64_t budget, uint64_t window_ns, const char *mode,
-	const struct cli_patterns *patterns);
+json_t *client_start_request(const char *name, uint64_t budget, uint64_t window_ns,
+	const char *mode, const struct cli_patterns *patterns);
 
 /* The texts as a JSON array; NULL, which "s:o*" leaves out, if there are none. */
 json_t *client_texts(const char *const *texts, size_t n);

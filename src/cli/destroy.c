@@ -15,7 +15,8 @@ static int destroy(const struct cli_verb *v, int argc, char **argv)
 	if (r == CLI_GO_ON)
 		r = cli_words_check(v, words, n, 1, 1, "NAME");
 	if (r == CLI_GO_ON)
-		r = client_ask_once(json_pack("{s:s, s:s}", "verb", "destroy", "session", words[0]), NULL);
+		r = client_ask_once(
+			json_pack("{s:s, s:s}", "verb", "destroy", "session", words[0]), NULL);
 	return r;
 }
 

@@ -21,8 +21,10 @@ static int enable(const struct cli_verb *v, int argc, char **argv)
 	if (r == CLI_GO_ON && patterns.n == 0)
 		r = cli_misuse(v, "enable needs -e PATTERN");
 	if (r == CLI_GO_ON)
-		r = client_ask_once(json_pack("{s:s, s:s, s:o*}", "verb", "enable", "session", words[0],
-			"patterns", client_texts(patterns.texts, patterns.n)), NULL);
+		r = client_ask_once(
+			json_pack("{s:s, s:s, s:o*}", "verb", "enable", "session", words[0],
+				"patterns", client_texts(patterns.texts, patterns.n)),
+			NULL);
 	free(patterns.texts);
 	return r;
 }

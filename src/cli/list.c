@@ -34,8 +34,8 @@ static int list(const struct cli_verb *v, int argc, char **argv)
 	while (what < N_LISTS && strcmp(lists[what].name, words[0]) != 0)
 		what++;
 	if (what == N_LISTS)
-		return cli_misuse(v, "there is no list of '%s', only events, processes and sessions",
-			words[0]);
+		return cli_misuse(v,
+			"there is no list of '%s', only events, processes and sessions", words[0]);
 	r = client_ask_once(json_pack("{s:s, s:s}", "verb", "list", "what", words[0]), &answer);
 	if (r != 0)
 		return r;

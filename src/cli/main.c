@@ -52,8 +52,9 @@ int main(int argc, char **argv)
 	}
 	v = find_verb(argv[1]);
 	if (!v)
-		return cli_misuse(NULL, argv[1][0] == '-' ? "there is no option %s" :
-				"there is no verb '%s'", argv[1]);
+		return cli_misuse(NULL,
+			argv[1][0] == '-' ? "there is no option %s" : "there is no verb '%s'",
+			argv[1]);
 	r = v->run(v, argc - 1, argv + 1);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return cli_fail("cannot write the output");

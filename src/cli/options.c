@@ -118,8 +118,8 @@ static int parse_option(
 	return CLI_GO_ON;
 }
 
-int cli_parse(const struct cli_verb *v, const struct cli_option *options, bool stop_at_word, int argc,
-	char **argv, char ***ret_words, int *ret_n)
+int cli_parse(const struct cli_verb *v, const struct cli_option *options, bool stop_at_word,
+	int argc, char **argv, char ***ret_words, int *ret_n)
 {
 	int n = 0, i, r;
 
@@ -147,7 +147,8 @@ int cli_parse(const struct cli_verb *v, const struct cli_option *options, bool s
 	return CLI_GO_ON;
 }
 
-int cli_words_check(const struct cli_verb *v, char **words, int n, int min, int max, const char *needs)
+int cli_words_check(
+	const struct cli_verb *v, char **words, int n, int min, int max, const char *needs)
 {
 	if (n < min)
 		return cli_misuse(v, "%s needs %s", v->name, needs);

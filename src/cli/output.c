@@ -72,8 +72,10 @@ static int check_name(const struct output *o)
 	if (empty < 0)
 		return cli_fail("output '%s': %s", o->path, strerror(-empty));
 	if (empty == 0)
-		return cli_fail("output '%s' exists and is not empty: name a new directory, or write "
-				"'%s/' for one in it", o->path, o->path);
+		return cli_fail(
+			"output '%s' exists and is not empty: name a new directory, or write "
+			"'%s/' for one in it",
+			o->path, o->path);
 	return 0;
 }
 
@@ -85,7 +87,8 @@ int output_check(const char *path)
 	if (r == 0)
 		r = check_name(&o);
 	if (r == 0 && faccessat(o.parent_fd, ".", W_OK | X_OK, AT_EACCESS) != 0)
-		r = cli_fail("output '%s': cannot write into '%s': %s", path, o.parent, strerror(errno));
+		r = cli_fail(
+			"output '%s': cannot write into '%s': %s", path, o.parent, strerror(errno));
 	output_close(&o);
 	return r;
 }

@@ -27,7 +27,7 @@
 #define READY_TIMEOUT_MS 10000
 #define END_TIMEOUT_MS	 5000
 
-static int make_dir(struct private *p)
+static int make_dir(struct private_daemon *p)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -49,7 +49,7 @@ static int make_dir(struct private *p)
 }
 
 /* A datagram socket in the directory, for NOTIFY_SOCKET. -errno. */
-static int make_notify_socket(const struct private *p, struct sockaddr_un *addr)
+static int make_notify_socket(const struct private_daemon *p, struct sockaddr_un *addr)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -61,7 +61,7 @@ static int make_notify_socket(const struct private *p, struct sockaddr_un *addr)
 	return -errno;
 }
 
-static int open_log(const struct private *p)
+static int open_log(const struct private_daemon *p)
 {
 	char path[128];
 
@@ -70,8 +70,8 @@ static int open_log(const struct private *p)
 }
 
 /* The child: becomes varved. */
-static void become_daemon(
-	const struct private *p, const char *varved, pid_t parent, const char *notify, int log)
+static void become_daemon(const struct private_daemon *p, const char *varved, pid_t parent,
+	const char *notify, int log)
 {
 	int null = open("/dev/null", O_RDWR);
 
@@ -90,7 +90,7 @@ static void become_daemon(
 }
 
 /* True when READY=1 came; false when the daemon ended or the time was over. */
-static bool wait_ready(const struct private *p, int notify_fd)
+static bool wait_ready(const struct private_daemon *p, int notify_fd)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
 	struct pollfd fds[] = { { notify_fd, POLLIN, 0 }, { pid_fd, POLLIN, 0 } };
@@ -124,14 +124,14 @@ static int tell_log(int log)
 	return cli_fail("the private varved did not start: %s", *line ? line : "no reason given");
 }
 
-int private_start(struct private *p)
+int private_start(struct private_daemon *p)
 {
 	struct sockaddr_un addr;
 	char *varved;
 	int r, notify_fd, log;
 	pid_t parent = getpid();
 
-	*p = (struct private){ 0 };
+	*p = (struct private_daemon){ 0 };
 	varved = source_varved();
 	r = varved ? make_dir(p) : CLI_FAILED;
 	if (r != 0) {
@@ -175,12 +175,12 @@ static void end_daemon(pid_t pid)
 		close(pid_fd);
 }
 
-void private_stop(struct private *p)
+void private_stop(struct private_daemon *p)
 {
 	if (p->pid > 0)
 		end_daemon(p->pid);
 	if (p->dir)
 		tree_remove(AT_FDCWD, p->dir);
 	free(p->dir);
-	*p = (struct private){ 0 };
+	*p = (struct private_daemon){ 0 };
 }

@@ -9,15 +9,15 @@
 
 #include <sys/types.h>
 
-struct private {
+struct private_daemon {
 	char *dir; /* owned: run directory; NULL: there is none */
 	pid_t pid; /* 0: not running */
 };
 
 /* Starts it and waits until it is ready. 0; or an exit code, and nothing is left behind. */
-int private_start(struct private *p);
+int private_start(struct private_daemon *p);
 
 /* Ends the daemon and removes its directory. Fine on one that is zero. */
-void private_stop(struct private *p);
+void private_stop(struct private_daemon *p);
 
 #endif

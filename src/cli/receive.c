@@ -140,7 +140,8 @@ static int receive_all(struct reception *r, struct client *c)
 		if (cli_interrupted())
 			return CLI_FAILED; /* the caller puts away, then dies of the signal */
 		if (n == 0)
-			return cli_fail("the daemon in %s ended before the snapshot was whole", c->dir);
+			return cli_fail(
+				"the daemon in %s ended before the snapshot was whole", c->dir);
 		if (n > 0)
 			err = frame_decode(&r->decoder, r->buf, (size_t)n);
 		else if (errno == EAGAIN)

@@ -29,13 +29,13 @@
 
 struct recording {
 	char **command;
-	const char *path;     /* of the output */
-	char *default_path;   /* owned */
+	const char *path;   /* of the output */
+	char *default_path; /* owned */
 	const char *mode;
 	uint64_t budget, window;
 	struct cli_patterns patterns;
-	char *preload;	      /* owned */
-	struct private daemon;
+	char *preload; /* owned */
+	struct private_daemon daemon;
 };
 
 /* --- the command -------------------------------------------------------------------------------- */
@@ -165,8 +165,10 @@ static int take_snapshot(const struct recording *r)
 		return code;
 	code = output_open(&o, r->path);
 	if (code == 0)
-		code = client_ask(&c, json_pack("{s:s, s:s, s:b}", "verb", "snapshot", "session",
-			SESSION, "allow_empty", 1), NULL);
+		code = client_ask(&c,
+			json_pack("{s:s, s:s, s:b}", "verb", "snapshot", "session", SESSION,
+				"allow_empty", 1),
+			NULL);
 	if (code == 0)
 		code = output_receive(&o, &c, &totals);
 	if (code == 0)

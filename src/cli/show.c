@@ -68,8 +68,8 @@ static void cell_texts(struct table *t, const json_t *list)
 		const char *s = json_string_value(value);
 
 		if (n < sizeof(buf))
-			n += (size_t)snprintf(buf + n, sizeof(buf) - n, "%s%s", n ? " " : "",
-				s ? s : "");
+			n += (size_t)snprintf(
+				buf + n, sizeof(buf) - n, "%s%s", n ? " " : "", s ? s : "");
 	}
 	table_cell(t, "%s", buf);
 }
@@ -85,7 +85,8 @@ void show_sessions(const json_t *list)
 
 	json_array_foreach(list, i, s) {
 		table_cell(t, "%s", text(s, "name"));
-		table_cell(t, "%s", json_is_true(json_object_get(s, "active")) ? "recording" : "stopped");
+		table_cell(t, "%s",
+			json_is_true(json_object_get(s, "active")) ? "recording" : "stopped");
 		cell_size(t, s, "budget");
 		cell_size(t, s, "used");
 		cell_size(t, s, "store_used");
@@ -101,8 +102,8 @@ void show_sessions(const json_t *list)
 
 void show_processes(const json_t *list)
 {
-	static const char *const columns[] = { ">PID", ">UID", "<NAME", "<STATE", ">USED", ">EVENTS",
-		"<LOST", NULL };
+	static const char *const columns[] = { ">PID", ">UID", "<NAME", "<STATE", ">USED",
+		">EVENTS", "<LOST", NULL };
 	struct table *t = table_new(columns);
 	const json_t *p;
 	size_t i;

@@ -78,8 +78,9 @@ static int snapshot(const struct cli_verb *v, int argc, char **argv)
 	r = output_open(&o, path);
 	if (r != 0)
 		return r;
-	r = take(&o, json_pack("{s:s, s:s*, s:o*}", "verb", "snapshot", "session", n ? words[0] : NULL,
-		"last_ns", last_ns ? json_integer((json_int_t)last_ns) : NULL));
+	r = take(&o,
+		json_pack("{s:s, s:s*, s:o*}", "verb", "snapshot", "session", n ? words[0] : NULL,
+			"last_ns", last_ns ? json_integer((json_int_t)last_ns) : NULL));
 	output_close(&o);
 	return cli_interrupted() ? cli_die_of_signal() : r;
 }

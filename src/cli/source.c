@@ -31,8 +31,8 @@ static char *find_own(const char *const *places, size_t n, const char *file, int
 	exe[len > 0 ? len : 0] = '\0';
 	dirname(exe);
 	for (size_t i = 0; i < n; i++) {
-		int r = places[i][0] == '/' ? asprintf(&path, "%s%s", places[i], file) :
-					      asprintf(&path, "%s/%s%s", exe, places[i], file);
+		int r = places[i][0] == '/' ? asprintf(&path, "%s%s", places[i], file)
+					    : asprintf(&path, "%s/%s%s", exe, places[i], file);
 
 		if (r < 0)
 			return NULL;
@@ -59,7 +59,7 @@ static char *find_preload(const char *name)
 	char file[64], *path = NULL;
 
 	if (strchr(name, '/') || (size_t)snprintf(file, sizeof(file), "/libvarve-preload-%s.so",
-						  name) >= sizeof(file))
+					 name) >= sizeof(file))
 		return NULL;
 	if (!set)
 		return find_own(preload_places, COUNT(preload_places), file, R_OK);
@@ -80,7 +80,8 @@ int source_preload(const char *list, char **ret_paths)
 		char *path = find_preload(name);
 
 		if (!path) {
-			cli_fail("--preload '%s': there is no library of that name (there is: libc)",
+			cli_fail(
+				"--preload '%s': there is no library of that name (there is: libc)",
 				name);
 			free(names);
 			free(paths);
@@ -104,7 +105,8 @@ int source_environment(const char *rundir, const char *preload)
 	int r = setenv("VARVE_RUNDIR", rundir, 1);
 
 	if (r == 0 && preload && before && *before) {
-		r = asprintf(&all, "%s:%s", preload, before) < 0 ? -1 : setenv("LD_PRELOAD", all, 1);
+		r = asprintf(&all, "%s:%s", preload, before) < 0 ? -1
+								 : setenv("LD_PRELOAD", all, 1);
 		free(all);
 	} else if (r == 0 && preload) {
 		r = setenv("LD_PRELOAD", preload, 1);

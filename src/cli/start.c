@@ -35,8 +35,8 @@ static int start(const struct cli_verb *v, int argc, char **argv)
 	if (r == CLI_GO_ON)
 		r = cli_words_check(v, words, n, 1, 1, "NAME");
 	if (r == CLI_GO_ON)
-		r = client_ask_once(client_start_request(words[0], budget, window, mode, &patterns),
-			NULL);
+		r = client_ask_once(
+			client_start_request(words[0], budget, window, mode, &patterns), NULL);
 	free(patterns.texts);
 	return r;
 }

@@ -96,9 +96,11 @@ void table_print(struct table *t, FILE *to, const char *empty)
 
 	for (size_t i = 0; i < t->n_columns; i++)
 		widths[i] = width(t->columns[i] + 1);
-	for (size_t i = 0; i < t->n_cells; i++)
-		if (width(t->cells[i]) > widths[i % t->n_columns])
-			widths[i % t->n_columns] = width(t->cells[i]);
+	for (size_t i = 0, column = 0; i < t->n_cells; i++) {
+		if (width(t->cells[i]) > widths[column])
+			widths[column] = width(t->cells[i]);
+		column = column + 1 < t->n_columns ? column + 1 : 0;
+	}
 	if (t->n_cells) {
 		fputs(bold ? "\033[1m" : "", to);
 		print_row(t, widths, NULL, to);

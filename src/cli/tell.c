@@ -58,7 +58,8 @@ static void on_signal(int sig)
 void cli_catch_signals(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction sa = { .sa_handler = on_signal }, before; /* no SA_RESTART: waits shall end */
+	struct sigaction sa = { .sa_handler = on_signal },
+			 before; /* no SA_RESTART: waits shall end */
 
 	/* What nohup set to be ignored stays so. */
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)

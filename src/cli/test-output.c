@@ -76,7 +76,8 @@ static struct talk talk_new(void)
 	return t;
 }
 
-static void frame(struct talk *t, enum frame_type type, uint32_t file, uint64_t offset, const char *body)
+static void frame(
+	struct talk *t, enum frame_type type, uint32_t file, uint64_t offset, const char *body)
 {
 	struct frame_head head = frame_head_make(type, file, offset, (uint32_t)strlen(body));
 
@@ -255,7 +256,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_there_stays, setup, teardown),
 		cmocka_unit_test_setup_teardown(checking_makes_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(broken_snapshots_leave_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(directory_that_comes_meanwhile_stays, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			directory_that_comes_meanwhile_stays, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

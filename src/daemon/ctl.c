@@ -76,7 +76,8 @@ static void conn_close(struct ctl_conn *c)
 static bool conn_flush(struct ctl_conn *c)
 {
 	while (c->out) {
-		ssize_t n = send(c->fd, c->out + c->out_pos, c->out_size - c->out_pos, MSG_NOSIGNAL);
+		ssize_t n =
+			send(c->fd, c->out + c->out_pos, c->out_size - c->out_pos, MSG_NOSIGNAL);
 
 		if (n < 0) {
 			if (errno == EINTR)
@@ -323,8 +324,7 @@ static void listener_event(uv_poll_t *poll, int status, int events)
 		close(fd);
 }
 
-int ctl_new(
-	struct ctl **ret, uv_loop_t *loop, int listen_fd, ctl_request_fn *request, void *ctx)
+int ctl_new(struct ctl **ret, uv_loop_t *loop, int listen_fd, ctl_request_fn *request, void *ctx)
 {
 	struct ctl *ctl = calloc(1, sizeof(*ctl));
 	const struct group *group;

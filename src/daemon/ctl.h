@@ -36,8 +36,7 @@ struct ctl_conn;
 typedef void ctl_request_fn(void *ctx, struct ctl_conn *c, json_t *request);
 
 /* Serves the listening socket, which stays the caller's, on the loop. 0, or -errno. */
-int ctl_new(
-	struct ctl **ret, uv_loop_t *loop, int listen_fd, ctl_request_fn *request, void *ctx);
+int ctl_new(struct ctl **ret, uv_loop_t *loop, int listen_fd, ctl_request_fn *request, void *ctx);
 
 /* Closes all connections. The loop must run once more for libuv to let go of the memory. NULL is
  * fine. */

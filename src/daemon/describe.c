@@ -20,7 +20,8 @@ json_t *describe_lost(const uint64_t lost[])
 	};
 	json_t *j = json_object();
 
-	_Static_assert(sizeof(names) / sizeof(names[0]) == N_LOST_REASONS, "a name for each reason");
+	_Static_assert(
+		sizeof(names) / sizeof(names[0]) == N_LOST_REASONS, "a name for each reason");
 	for (int i = 0; i < N_LOST_REASONS; i++)
 		json_object_set_new(j, names[i], json_integer((json_int_t)lost[i]));
 	return j;
@@ -43,6 +44,7 @@ json_t *describe_session(const struct session *s)
 	struct session_totals t = { 0 };
 
 	session_totals(s, &t);
+	/* clang-format off */
 	return json_pack("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:o}",
 		"name", s->name,
 		"mode", s->mode == SESSION_STREAM ? "stream" : "flight",
@@ -57,6 +59,7 @@ json_t *describe_session(const struct session *s)
 		"store_used", (json_int_t)t.store_used,
 		"events", (json_int_t)t.events,
 		"lost", describe_lost(t.lost));
+	/* clang-format on */
 }
 
 json_t *describe_sessions(const struct daemon *d, const struct session *only)
@@ -86,6 +89,7 @@ static json_t *describe_process(
 		for (int i = 0; i < N_LOST_REASONS; i++)
 			lost[i] += one[i];
 	}
+	/* clang-format off */
 	return json_pack("{s:i, s:i, s:I, s:s, s:s?, s:b, s:I, s:I, s:I, s:o}",
 		"pid", (int)p->pid,
 		"ppid", (int)p->ppid,
@@ -97,6 +101,7 @@ static json_t *describe_process(
 		"used", (json_int_t)used,
 		"events", (json_int_t)events,
 		"lost", describe_lost(lost));
+	/* clang-format on */
 }
 
 json_t *describe_processes(const struct daemon *d, const struct session *only)
@@ -126,6 +131,7 @@ static const char *level_name(unsigned level)
 
 static const char *type_name(unsigned type)
 {
+	/* clang-format off */
 	static const char *const names[] = {
 		[VARVE_T_U8] = "u8", [VARVE_T_U16] = "u16", [VARVE_T_U32] = "u32", [VARVE_T_U64] = "u64",
 		[VARVE_T_I8] = "i8", [VARVE_T_I16] = "i16", [VARVE_T_I32] = "i32", [VARVE_T_I64] = "i64",
@@ -134,6 +140,7 @@ static const char *type_name(unsigned type)
 		[VARVE_T_STR] = "str", [VARVE_T_ARRAY] = "array", [VARVE_T_SEQ] = "seq",
 		[VARVE_T_TEXT] = "text", [VARVE_T_TEXTSEQ] = "textseq", [VARVE_T_ENUM] = "enum",
 	};
+	/* clang-format on */
 	const char *name = type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
 
 	return name ? name : "unknown";
@@ -169,11 +176,13 @@ json_t *describe_events(const struct daemon *d)
 		fields = json_array();
 		for (uint32_t i = 0; i < e->layout->n_fields; i++)
 			json_array_append_new(fields, describe_field(&e->layout->fields[i]));
+		/* clang-format off */
 		json_array_append_new(list, json_pack("{s:o, s:I, s:s, s:o}",
 			"name", json_sprintf("%s:%s", e->layout->provider, e->layout->name),
 			"id", (json_int_t)e->id,
 			"level", level_name(e->layout->level),
 			"fields", fields));
+		/* clang-format on */
 	}
 	return list;
 }

@@ -112,8 +112,8 @@ static size_t hear(struct fixture *f, int fd, char *line, size_t size)
 	return n;
 }
 
-#define SAY_BACK(text)   "{\"verb\":\"echo\",\"text\":\"" text "\"}\n"
-#define ANSWER(text) "{\"text\":\"" text "\",\"ok\":true}\n"
+#define SAY_BACK(text) "{\"verb\":\"echo\",\"text\":\"" text "\"}\n"
+#define ANSWER(text)   "{\"text\":\"" text "\",\"ok\":true}\n"
 
 static void lines_come_in_pieces_and_in_heaps(void **state)
 {
@@ -143,7 +143,8 @@ static void failure_is_one_harmless_line(void **state)
 
 	say(fd, "{\"verb\":\"dance\"}\n" SAY_BACK("after"));
 	hear(f, fd, line, sizeof(line));
-	assert_string_equal(line, "{\"ok\":false,\"error\":\"no such verb: dance??\",\"exit\":2}\n");
+	assert_string_equal(
+		line, "{\"ok\":false,\"error\":\"no such verb: dance??\",\"exit\":2}\n");
 	hear(f, fd, line, sizeof(line));
 	assert_string_equal(line, ANSWER("after"));
 	close(fd);
@@ -286,7 +287,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(failure_is_one_harmless_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(rubbish_ends_the_connection, setup, teardown),
 		cmocka_unit_test_setup_teardown(endless_line_is_cut_off, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_does_not_read_is_not_served_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			who_does_not_read_is_not_served_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(connection_is_handed_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(connections_of_a_uid_are_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(strangers_are_told_the_group, setup, teardown),

@@ -94,7 +94,8 @@ static void fail_unknown_session(struct daemon *d, struct ctl_conn *c, const cha
 		n += (size_t)sprintf(names + n, "%s%s", n ? ", " : "", s->name);
 	}
 	if (n == 0)
-		ctl_fail(c, 1, "no session '%s': there is none ('varve start %s' makes it)", name, name);
+		ctl_fail(c, 1, "no session '%s': there is none ('varve start %s' makes it)", name,
+			name);
 	else
 		ctl_fail(c, 1, "no session '%s' (there are: %s)", name, names);
 }
@@ -230,8 +231,8 @@ static void verb_status(struct daemon *d, struct ctl_conn *c, const json_t *requ
 
 	if (take_session(d, c, request, true, &s))
 		ctl_answer(c, json_pack("{s:s, s:i, s:o, s:o}", "version", VARVE_VERSION, "pid",
-			(int)getpid(), "sessions", describe_sessions(d, s), "processes",
-			describe_processes(d, s)));
+				      (int)getpid(), "sessions", describe_sessions(d, s),
+				      "processes", describe_processes(d, s)));
 }
 
 static void verb_list(struct daemon *d, struct ctl_conn *c, const json_t *request)
@@ -275,7 +276,7 @@ static void verb_snapshot(struct daemon *d, struct ctl_conn *c, const json_t *re
 		return;
 	}
 	fd = ctl_hand_over(c, json_pack("{s:s, s:I}", "session", s->name, "taken_at",
-		(json_int_t)snapshot_taken_at(sn)));
+				      (json_int_t)snapshot_taken_at(sn)));
 	if (fd < 0)
 		snapshot_free(sn);
 	else
@@ -283,7 +284,8 @@ static void verb_snapshot(struct daemon *d, struct ctl_conn *c, const json_t *re
 }
 
 static const struct verb verbs[] = {
-	{ "start", { "session", "budget", "window_ns", "mode", "patterns", "hugepages" }, verb_start },
+	{ "start", { "session", "budget", "window_ns", "mode", "patterns", "hugepages" },
+		verb_start },
 	{ "stop", { "session" }, verb_stop },
 	{ "destroy", { "session" }, verb_destroy },
 	{ "enable", { "session", "patterns" }, verb_enable },

@@ -14,8 +14,8 @@ VARVE_EVENT(libc, open, VARVE_DEBUG_FUNCTION, (str, path), (x32, flags), (x32, m
 	(i32, error), (u64, duration));
 VARVE_EVENT(libc, openat, VARVE_DEBUG_FUNCTION, (i32, dir), (str, path), (x32, flags), (x32, mode),
 	(i32, result), (i32, error), (u64, duration));
-VARVE_EVENT(libc, close, VARVE_DEBUG_FUNCTION, (i32, fd), (i32, result), (i32, error),
-	(u64, duration));
+VARVE_EVENT(
+	libc, close, VARVE_DEBUG_FUNCTION, (i32, fd), (i32, result), (i32, error), (u64, duration));
 VARVE_EVENT(libc, read, VARVE_DEBUG_FUNCTION, (i32, fd), (u64, size), (i64, result), (i32, error),
 	(u64, duration));
 VARVE_EVENT(libc, write, VARVE_DEBUG_FUNCTION, (i32, fd), (u64, size), (i64, result), (i32, error),

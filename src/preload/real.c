@@ -22,8 +22,7 @@ void real_resolve(void)
 	if (real_resolving)
 		return;
 	real_resolving = true;
-#define RESOLVE(name, result, parameters)                                                          \
-	*(void **)&real_functions.name = dlsym(RTLD_NEXT, #name);
+#define RESOLVE(name, result, parameters) *(void **)&real_functions.name = dlsym(RTLD_NEXT, #name);
 	REAL_FUNCTIONS(RESOLVE)
 #undef RESOLVE
 	real_resolving = false;

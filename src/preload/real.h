@@ -76,14 +76,17 @@
 	X(execvpe, int, (const char *, char *const[], char *const[]))                              \
 	X(fexecve, int, (int, char *const[], char *const[]))                                       \
 	X(execveat, int, (int, const char *, char *const[], char *const[], int))                   \
-	X(posix_spawn, int, (pid_t *, const char *, const posix_spawn_file_actions_t *,            \
-		const posix_spawnattr_t *, char *const[], char *const[]))                          \
-	X(posix_spawnp, int, (pid_t *, const char *, const posix_spawn_file_actions_t *,           \
-		const posix_spawnattr_t *, char *const[], char *const[]))                          \
+	X(posix_spawn, int,                                                                        \
+		(pid_t *, const char *, const posix_spawn_file_actions_t *,                        \
+			const posix_spawnattr_t *, char *const[], char *const[]))                  \
+	X(posix_spawnp, int,                                                                       \
+		(pid_t *, const char *, const posix_spawn_file_actions_t *,                        \
+			const posix_spawnattr_t *, char *const[], char *const[]))                  \
 	X(_exit, void, (int))                                                                      \
 	X(_Exit, void, (int))                                                                      \
-	X(__libc_start_main, int, (int (*)(int, char **, char **), int, char **, void (*)(void),   \
-		void (*)(void), void (*)(void), void *))
+	X(__libc_start_main, int,                                                                  \
+		(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),     \
+			void (*)(void), void *))
 
 #define REAL_POINTER(name, result, parameters) result(*name) parameters;
 struct real {
