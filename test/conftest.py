@@ -134,6 +134,9 @@ class Device:
         self.rundir.mkdir()
         self.dir.chmod(0o755)
         self.rundir.chmod(0o755)
+        self.logs = self.dir / "logs"  # any uid may write here
+        self.logs.mkdir()
+        self.logs.chmod(0o1777)
         if uid is not None:
             os.chown(self.rundir, uid, uid)
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("VARVE")}
@@ -197,11 +200,11 @@ class Device:
             return not any(rows.get(pid) for pid in pids)
         wait_for(f"the daemon to see the end of {pids}", seen)
 
-    def snapshot(self, name="s", *args, **kw):
+    def snapshot(self, name="s", *args, hostile=False, **kw):
         """Takes a snapshot and returns it, checked: see ctf.Trace."""
         out = self.dir / f"snap-{len(list(self.dir.glob('snap-*')))}"
         self.varve("snapshot", name, "-o", out, *args, **kw)
-        return ctf.Trace(out)
+        return ctf.Trace(out, hostile)
 
     def close(self):
         for p in self.processes:

@@ -19,7 +19,7 @@ def seqs_of(trace, pid):
 def test_killed_writer_keeps_its_data(device):
     """L04 (a): the last thing a killed process said is there, with its pid and name."""
     device.start("s", window="30s")
-    log = device.dir / "log"
+    log = device.logs / "log"
     w = device.writer("-n", "1000", "-l", log)
     w.wait_line("done")
     w.kill()
@@ -84,11 +84,11 @@ def test_kills_harm_nobody_else(device):
     device.start("s", window="20s")
     logs = {}
     def loud():
-        log = device.dir / f"log-{len(logs)}"
+        log = device.logs / f"log-{len(logs)}"
         p = device.writer("-l", log)
         logs[p.pid] = log
         return p
-    witness = device.writer("-r", "100", "-l", device.dir / "witness")
+    witness = device.writer("-r", "100", "-l", device.logs / "witness")
     witness.wait_line("ready")
     writers = [loud() for _ in range(8)]
     for w in writers:
@@ -140,8 +140,8 @@ def test_killed_amid_events(device):
     """Each killed thread misses at most the event that it was in."""
     device.start("s")
     for i in range(scale("kills", 200, 15)):
-        log = device.dir / f"log-{i}"
-        w = device.writer("-t", "2", "-l", log)
+        log = device.logs / f"log-{i}"
+        w = device.writer("-l", log)
         w.wait_line("ready")
         w.kill()
         w.wait()

@@ -40,13 +40,13 @@ def test_one_loud_and_forty_quiet(device):
     sampler = Sampler(device.daemon.pid, lambda: store[0])
     quiet = {}
     for i in range(40):
-        log = device.dir / f"quiet-{i}"
+        log = device.logs / f"quiet-{i}"
         rate = 1 + i * 99 // 39
         w = device.writer("-r", rate, "-l", log, uid=3000 + i % 5)
         quiet[w.pid] = (w, log, rate)
     for w, _, _ in quiet.values():
         w.wait_line("ready")
-    loud_log = device.dir / "loud"
+    loud_log = device.logs / "loud"
     loud = device.writer("-l", loud_log)
     loud.wait_line("ready")
     end = time.monotonic() + seconds

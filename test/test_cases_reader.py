@@ -62,7 +62,7 @@ def test_descriptions_outlive_the_ring(device):
     """What was said once, at the start, still resolves after the ring went round many times."""
     rounds = scale("ring lengths overwritten", 20, 5)
     device.start("s", "2M")
-    log = device.dir / "log"
+    log = device.logs / "log"
     w = device.writer("-l", log, "-s", "once more")
     w.wait_line("ready")
     per_event = 22 + 28

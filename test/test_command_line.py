@@ -141,7 +141,7 @@ def test_name_taken(device):
 
 
 def test_budget_below_the_minimum_names_it(device):
-    line = one_line(device.varve("start", "s", "--budget", "4K", check=False), 2, "4K", "least")
+    line = one_line(device.varve("start", "s", "--budget", "4K", check=False), 2, "4K", "minimum")
     # What it names must work.
     size = next(w.strip(".,;:()") for w in line.split() if w.strip(".,;:()")[-1:] in "KMG"
                 and w[:1].isdigit() and w.strip(".,;:()") != "4K")
@@ -231,7 +231,7 @@ def test_snapshot_output_must_be_new_or_empty(device):
     (made,) = shelf.iterdir()
     assert made.name.startswith("s-") and ctf.Trace(made).check_counts() == 10
     left = {p.name for p in device.dir.iterdir()}
-    assert left == {"run", "full", "file", "empty", "shelf"}, f"left behind: {left}"
+    assert left == {"run", "logs", "full", "file", "empty", "shelf"}, f"left behind: {left}"
 
 
 def test_snapshot_unwritable(devices):
@@ -264,7 +264,7 @@ def test_report(device):
     assert p["ended_at"] is None and p["end_status"] is None
     assert p["started_at"] <= p["first_event_at"] <= p["last_event_at"] <= r["taken_at"]
     assert p["complete_since"] <= p["first_event_at"]
-    assert p["events"] == 500 and p["bytes"] > 500 * 22
+    assert p["events"] == 500 and p["bytes"] >= 500 * 22
     assert p["overwritten"] == p["aged"] == p["consumed"] == 0
     assert set(p["lost"]) == REASONS and set(p["left_out"]) == LEFT_OUT
     assert not any(p["lost"].values()) and not any(p["left_out"].values())

@@ -41,15 +41,18 @@ def test_scribbled_pool(device, seed):
             word = rng.choice((rng.randbytes(8), b"\xff" * 8, b"\0" * 8, rng.randbytes(100)))
             if at < size - 128:
                 os.pwrite(fd, word, at)
-        trace = device.snapshot()
+        trace = device.snapshot(hostile=True)
         seen = [s for (pid, _), s in trace.seqs().items() if pid == well.pid]
         assert seen and gaps(seen[0]) == []
+        row = trace.of(well.pid)
+        assert row["events"] + row["aged"] + row["overwritten"] >= seen[0][-1][1] + 1
+        assert not any(row["lost"].values()) and not any(row["left_out"].values())
         trace.check_counts()
     os.close(fd)
     sick.kill()
     sick.wait()
     device.wait_dead(sick.pid)
-    device.snapshot().check_counts()
+    device.snapshot(hostile=True).check_counts()
     assert well.end() == 0
 
 

@@ -40,8 +40,10 @@ int main(int argc, char **argv)
 				return 1;
 		varve_test_token(token);
 		token++;
-		if (write(out, &token, sizeof(token)) != sizeof(token))
-			return begins && i == rounds - 1 ? 0 : 1;
+		/* Nobody waits for the last one. */
+		if (begins || i < rounds - 1)
+			if (write(out, &token, sizeof(token)) != sizeof(token))
+				return 1;
 	}
 	return 0;
 }
