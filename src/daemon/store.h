@@ -23,7 +23,7 @@ struct session;
 struct process;
 struct store;
 
-#define STORE_PACKET_OVERHEAD 512u /* bytes that a packet costs besides its own, at most */
+#define STORE_PACKET_OVERHEAD 2048u /* bytes that a packet costs besides its own, at most */
 
 struct store *store_new(struct session *s); /* NULL without memory */
 void store_clear(struct store *st);	    /* drops all: the session is destroyed */
