@@ -7,6 +7,7 @@
  *   share the budget less the reserve       (balance.c)
  *   take from who has more than its share   spare memory first, then the oldest data
  *   give to who has less                    at most what is free now; the rest when it is punched
+ *   promise an advance to all               of what is left
  *
  * Invariant: charged + store <= budget, always; every give looks before it gives.
  */
@@ -25,13 +26,14 @@
 #include "daemon/session.h"
 #include "daemon/store.h"
 
-#define SMALL		4096u
-#define LARGE		65536u
-#define LARGE_FROM	(16 * LARGE) /* a share from which on a pool gets large sub-buffers */
+#define SMALL		GRANT_SMALL
+#define LARGE		GRANT_LARGE
+#define LARGE_FROM	(3 * LARGE) /* a share from which on a pool gets large sub-buffers */
 #define RESERVE_LARGE	2
 #define RESERVE_MINIMA	16
 #define TAKE_MAX	256u /* sub-buffers of all pools of a session, per tick */
 #define GIVE_MAX	1024u
+#define ADVANCE_PART	16 /* a newcomer gets this part of what is free, at most */
 #define MINIMUM_SUBS	2u /* small ones, per online CPU ... */
 #define MINIMUM_LOW	4u /* ... but at least, ... */
 #define MINIMUM_HIGH	8u /* ... and at most */
@@ -195,15 +197,19 @@ static void parties_balance(struct grant *g, const struct session *s)
 
 /* --- taking --------------------------------------------------------------------------------------- */
 
-/* Takes spare memory, large first, as long as the party has more than its share. */
+/* Takes spare memory, as long as the party has more than its share. Not of the advance. */
 static void take_spare(struct grant *g, struct party *y, uint32_t size)
 {
 	struct pool *pool = y->process->pool;
 
-	for (uint32_t i = 0; i < g->view.n && y->need.live >= y->share + size; i++) {
+	for (uint32_t i = 0; i < g->view.n; i++) {
 		const struct sub_view *v = &g->view.subs[i];
 
-		if (v->size != size || (v->use != SUB_USE_SPARE && v->use != SUB_USE_PROMISED) ||
+		if (y->need.live < y->share + size && !y->need.idle)
+			return;
+		if (v->size != size ||
+			(v->use != SUB_USE_SPARE &&
+				(v->use != SUB_USE_PROMISED || size == LARGE)) ||
 			y->need.n_subs <= y->need.n_subs_min)
 			continue;
 		if (pool_revoke(pool, v->idx) == 0) {
@@ -239,7 +245,7 @@ static uint32_t take_from(struct grant *g, struct session *s, struct party *y, u
 	struct pool *pool;
 	uint64_t over = y->need.live > y->share ? y->need.live - y->share : 0;
 
-	if (over == 0)
+	if (over == 0 && !y->need.idle)
 		return 0;
 	if (!y->process) {
 		store_drop_oldest(s->store, y->uid, over);
@@ -321,6 +327,45 @@ static bool somebody_waits(const struct grant *g, const struct session *s)
 	return false;
 }
 
+/* --- the advance ---------------------------------------------------------------------------------- */
+
+/* How many large sub-buffers each may have promised of what nobody needs. */
+static uint32_t advance_of(const struct grant *g, const struct session *s)
+{
+	uint64_t total = s->budget - grant_reserve(s->daemon), n = 0;
+
+	for (size_t i = 0; i < g->n; i++) {
+		total -= g->parties[i].share < total ? g->parties[i].share : total;
+		n += g->parties[i].process != NULL;
+	}
+	/* Half of it: who grows takes from the rest at once. */
+	n = total / 2 / (n ? n : 1) / LARGE;
+	return n < GRANT_ADVANCE_MAX ? (uint32_t)n : GRANT_ADVANCE_MAX;
+}
+
+static void advance_give(struct session *s, struct pool *pool, uint32_t n)
+{
+	while (n > 0 && session_free_bytes(s) >= grant_reserve(s->daemon) + LARGE &&
+		pool_give(s->daemon, pool, s, 1, true) == 0)
+		n--;
+}
+
+static void advance_all(struct grant *g, struct session *s)
+{
+	s->advance = advance_of(g, s);
+	for (size_t i = 0; i < g->n; i++) {
+		struct party *y = &g->parties[i];
+
+		if (!y->process)
+			continue;
+		if (y->need.advance > s->advance)
+			pool_revoke_promised(y->process->pool, s->channel, 1,
+				y->need.advance - s->advance);
+		else
+			advance_give(s, y->process->pool, s->advance - y->need.advance);
+	}
+}
+
 /* --- a session's tick ----------------------------------------------------------------------------- */
 
 static uint64_t session_going(const struct session *s)
@@ -361,6 +406,7 @@ static void session_tick(struct session *s, uint64_t dt_ns, struct grant_result 
 	for (size_t i = 0; i < g->n && max > 0; i++)
 		max -= take_from(g, s, &g->parties[i], max);
 	result->hungry |= give_all(g, s);
+	advance_all(g, s);
 	going = session_going(s);
 	result->pending |= going > 0;
 	result->hungry |= going > 0 && somebody_waits(g, s);
@@ -475,7 +521,10 @@ static bool take_urgently(struct session *s, struct process *p)
 		return false;
 	pool_view_sort_by_age(v);
 	for (uint32_t i = v->n; i-- > 0;) {
-		if (v->subs[i].use == SUB_USE_SPARE && pool_revoke(p->pool, v->subs[i].idx) == 0) {
+		bool spare = v->subs[i].use == SUB_USE_SPARE ||
+			     (v->subs[i].use == SUB_USE_PROMISED && v->subs[i].size == LARGE);
+
+		if (spare && pool_revoke(p->pool, v->subs[i].idx) == 0) {
 			pool_punch_one(s->daemon, p->pool, v->subs[i].idx);
 			return true;
 		}
@@ -527,10 +576,14 @@ bool grant_make_room(struct session *s, uint64_t bytes)
 void grant_minimum(struct process *p, struct session *s)
 {
 	struct pool_channel_books *b = &p->pool->channel[s->channel];
+	uint64_t advance;
 
 	while (b->charged - b->going < daemon_minimum(s->daemon)) {
 		if (!grant_make_room(s, SMALL) ||
 			pool_give(s->daemon, p->pool, s, 0, true) < 0)
 			return; /* its events are counted as lost until a tick finds memory */
 	}
+	/* A little of what is there, for others may come too. */
+	advance = session_free_bytes(s) / ADVANCE_PART / LARGE;
+	advance_give(s, p->pool, advance < s->advance ? (uint32_t)advance : s->advance);
 }

@@ -5,11 +5,16 @@
 /*
  * Moves memory: measures what each pool needs, lets balance.c share the budget, takes back from who
  * has too much (oldest data first) and gives to who has too little. Data older than the window goes
- * back to the system.
+ * back to the system. While there is more than everybody needs, each process has an advance: large
+ * sub-buffers promised but not made, which take up a burst before the daemon can.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define GRANT_SMALL 4096u
+#define GRANT_LARGE 65536u
+#define GRANT_ADVANCE_MAX 8u /* large sub-buffers promised on top, to each process */
 
 struct daemon;
 struct pool;
@@ -34,7 +39,8 @@ void grant_tick(struct daemon *d, struct grant_result *ret);
 /* Bytes of a budget that only minima may come from. */
 uint64_t grant_reserve(const struct daemon *d);
 
-/* Promises a process its minimum of a session, taking from the loudest if there is nothing left. */
+/* Promises a process its minimum of a session, taking from the loudest if there is nothing left, and
+ * an advance, if there is plenty. */
 void grant_minimum(struct process *p, struct session *s);
 
 /* Makes the session's use fall to at least bytes below its budget, at once. False: it cannot. */

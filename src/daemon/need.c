@@ -10,7 +10,6 @@
 #define NS_PER_S     UINT64_C(1000000000)
 #define BURST_MIN_NS (NS_PER_S / 4) /* what comes in less is not multiplied up to a second */
 #define AHEAD_S	     2		    /* seconds of writing that a pool should have room for */
-#define SMALL	     4096u
 
 /*
  * Bytes per second: rises at once, falls with the window, for who wrote a lot at once may do so again
@@ -128,6 +127,15 @@ static uint32_t count_busy(const struct pool_view *v)
 	return n;
 }
 
+static uint32_t count_advance(const struct pool_view *v)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->n; i++)
+		n += v->subs[i].use == SUB_USE_PROMISED && v->subs[i].size == GRANT_LARGE;
+	return n;
+}
+
 int need_measure(struct process *p, struct session *s, struct pool_view *view, uint64_t dt_ns,
 	struct need *ret, struct grant_result *result)
 {
@@ -145,6 +153,7 @@ int need_measure(struct process *p, struct session *s, struct pool_view *view, u
 		.result = result,
 	};
 	uint64_t ahead;
+	uint32_t advance;
 	int r;
 
 	r = pool_view_take(view, pool, s->channel, l.now, true);
@@ -161,23 +170,26 @@ int need_measure(struct process *p, struct session *s, struct pool_view *view, u
 		expires_at(&l, b->moved_at + l.window);
 	age(&l);
 
+	advance = count_advance(view);
 	*ret = (struct need){
-		.live = b->charged - b->going,
+		.live = b->charged - b->going - (uint64_t)advance * GRANT_LARGE,
+		.advance = advance,
 		.n_subs = b->n_subs,
 		.n_subs_min = 2 * count_busy(view),
 		.growing = view->switched > 0,
+		.idle = view->bytes_data == 0 && b->rate == 0 && view->bytes_spare > 0,
 		.starving = view->switched > 0 && view->bytes_spare == 0,
 	};
 	ahead = b->rate * AHEAD_S;
-	if (ahead < 2 * SMALL)
-		ahead = 2 * SMALL;
+	if (ahead < 2 * GRANT_SMALL)
+		ahead = 2 * GRANT_SMALL;
 	if (ret->starving && ahead < view->bytes_data)
 		ahead = view->bytes_data;
 	ret->need = view->bytes_data + ahead;
 	if (ret->need > s->budget)
 		ret->need = s->budget;
 	ret->floor = daemon_minimum(d);
-	if (ret->floor < (uint64_t)ret->n_subs_min * SMALL)
-		ret->floor = (uint64_t)ret->n_subs_min * SMALL;
+	if (ret->floor < (uint64_t)ret->n_subs_min * GRANT_SMALL)
+		ret->floor = (uint64_t)ret->n_subs_min * GRANT_SMALL;
 	return 0;
 }

@@ -16,11 +16,13 @@
 
 struct need {
 	uint64_t need, floor; /* for the balance */
-	uint64_t live;	      /* bytes that it has, without those going */
+	uint64_t live;	      /* bytes that it has, without those going and the advance */
+	uint32_t advance;     /* large sub-buffers promised on top, for bursts */
 	uint32_t n_subs;
 	uint32_t n_subs_min; /* two for each stream in use */
 	bool starving;	     /* switched, and has nothing spare */
-	bool growing;	     /* ... and is awake: give memory, not promises */
+	bool growing;	     /* is awake: give memory, not promises */
+	bool idle;	     /* no data, and none of late, but memory made for some */
 };
 
 /* dt_ns: since the last look. Adds what it finds to *result. 0 or -ENOMEM. */

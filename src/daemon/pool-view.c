@@ -97,6 +97,9 @@ static void sub_look(struct pool_view *v, struct pool *p, uint32_t idx, uint32_t
 	uint64_t end;
 
 	s.state = atomic_load_explicit(&e->state, memory_order_acquire);
+	/* The promise was taken up: from here on it is a grant like others. */
+	if (p->subs[idx].kind == POOL_SUB_PROMISED && state_kind(s.state) != SUB_PROMISED)
+		p->subs[idx].kind = POOL_SUB_HELD;
 	s.use = sub_use_of(p, idx, s.state, ch);
 	switch (s.use) {
 	case SUB_USE_SPARE:

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "daemon/daemon.h"
+#include "daemon/grant.h"
 #include "daemon/pool.h"
 #include "daemon/session.h"
 
@@ -16,7 +17,9 @@
 #define REGION_SHIFT	 26u /* unless a budget is larger */
 #define SMALL_SHIFT	 12u
 #define LARGE_SHIFT	 16u
-#define SMALL_MAX	 1024u
+/* The table in page 0 has 64 entries: so many small ones, and some large ones for the advance, that
+ * promising them costs no further page. */
+#define SMALL_MAX	 (64u - 3 * GRANT_ADVANCE_MAX / 2)
 #define GIVE_TRIES	 8 /* entries that a program spoiled are passed over */
 
 /* --- geometry ------------------------------------------------------------------------------------- */
@@ -106,6 +109,15 @@ uint32_t pool_sub_size(const struct pool *p, uint32_t idx)
 	return geometry_sub_size(&p->ring.geometry, idx);
 }
 
+static uint32_t class_first(const struct pool *p, uint32_t class)
+{
+	uint32_t first = 0;
+
+	for (uint32_t c = 0; c < class; c++)
+		first += p->ring.geometry.n_subs[c];
+	return first;
+}
+
 /* The books of one sub-buffer no longer have it. */
 static void books_drop(struct daemon *d, struct pool *p, uint32_t idx)
 {
@@ -145,11 +157,9 @@ int pool_give(struct daemon *d, struct pool *p, struct session *s, uint32_t clas
 {
 	const struct pool_geometry *g = &p->ring.geometry;
 	struct pool_channel_books *b = &p->channel[s->channel];
-	uint32_t first = 0, tries = 0;
+	uint32_t first = class_first(p, class), tries = 0;
 	int r = -ENOSPC;
 
-	for (uint32_t c = 0; c < class; c++)
-		first += g->n_subs[c];
 	for (uint32_t i = 0; i < g->n_subs[class] && tries < GIVE_TRIES; i++) {
 		uint32_t idx = first + i, size = 1u << g->class_shift[class];
 
@@ -207,6 +217,37 @@ int pool_revoke(struct pool *p, uint32_t idx)
 	return r;
 }
 
+static bool is_promised(const struct pool *p, uint32_t idx, uint32_t ch)
+{
+	return p->subs[idx].kind == POOL_SUB_PROMISED && p->subs[idx].ch == ch &&
+	       state_kind(atomic_load_explicit(
+		       &ring_entry(&p->ring, idx)->state, memory_order_relaxed)) == SUB_PROMISED;
+}
+
+uint64_t pool_promised_bytes(const struct pool *p, uint32_t ch)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t c = 0; c < p->ring.geometry.n_classes; c++) {
+		uint32_t first = class_first(p, c);
+
+		for (uint32_t i = first; i < first + p->n_end[c]; i++)
+			if (is_promised(p, i, ch))
+				bytes += pool_sub_size(p, i);
+	}
+	return bytes;
+}
+
+uint32_t pool_revoke_promised(struct pool *p, uint32_t ch, uint32_t class, uint32_t n)
+{
+	uint32_t first = class_first(p, class), done = 0;
+
+	for (uint32_t i = first + p->n_end[class]; i > first && done < n; i--)
+		if (is_promised(p, i - 1, ch))
+			done += pool_revoke(p, i - 1) == 0;
+	return done;
+}
+
 /* By the books, not by the table: a program that writes states into the table keeps nothing. */
 void pool_punch_one(struct daemon *d, struct pool *p, uint32_t idx)
 {
@@ -217,12 +258,11 @@ void pool_punch_one(struct daemon *d, struct pool *p, uint32_t idx)
 
 void pool_punch(struct daemon *d, struct pool *p)
 {
-	uint32_t first = 0;
-
 	for (uint32_t c = 0; c < p->ring.geometry.n_classes && p->n_going > 0; c++) {
+		uint32_t first = class_first(p, c);
+
 		for (uint32_t i = first; i < first + p->n_end[c]; i++)
 			pool_punch_one(d, p, i);
-		first += p->ring.geometry.n_subs[c];
 	}
 }
 
@@ -250,9 +290,8 @@ static uint64_t base_allowed(const struct pool *p)
 static void punch_gaps(struct pool *p)
 {
 	const struct pool_geometry *g = &p->ring.geometry;
-	uint32_t first = 0;
-
 	for (uint32_t c = 0; c < g->n_classes; c++) {
+		uint32_t first = class_first(p, c);
 		uint64_t region = (uint64_t)(c + 1) << g->region_shift;
 		uint64_t from = region, size = UINT64_C(1) << g->class_shift[c];
 
@@ -265,7 +304,6 @@ static void punch_gaps(struct pool *p)
 		}
 		if (from < region + (UINT64_C(1) << g->region_shift))
 			punch_range(p, from, region + (UINT64_C(1) << g->region_shift) - from);
-		first += g->n_subs[c];
 	}
 	if (base_allowed(p) < UINT64_C(1) << g->region_shift)
 		punch_range(p, base_allowed(p),

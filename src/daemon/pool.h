@@ -84,6 +84,12 @@ void pool_drop(struct daemon *d, struct pool *p, uint32_t idx);
 void pool_audit(struct pool *p);
 
 
+/* Bytes of the channel that are promised and not yet there. */
+uint64_t pool_promised_bytes(const struct pool *p, uint32_t ch);
+
+/* Takes up to n promised ones of the class back, the highest index first. Returns how many. */
+uint32_t pool_revoke_promised(struct pool *p, uint32_t ch, uint32_t class, uint32_t n);
+
 uint32_t pool_sub_size(const struct pool *p, uint32_t idx);
 
 #endif

@@ -89,7 +89,12 @@ uint64_t process_used(const struct process *p, const struct session *s)
 {
 	const struct process_channel *t = process_tally(p, s);
 
-	return (t ? t->store_bytes : 0) + (t && p->pool ? p->pool->channel[s->channel].charged : 0);
+	uint64_t bytes = t ? t->store_bytes : 0;
+
+	if (t && p->pool)
+		bytes += p->pool->channel[s->channel].charged -
+			 pool_promised_bytes(p->pool, s->channel);
+	return bytes;
 }
 
 /* --- life ----------------------------------------------------------------------------------------- */

@@ -86,7 +86,7 @@ uint64_t process_committed(const struct process *p, const struct session *s);
 void process_lost(
 	const struct process *p, const struct session *s, uint64_t ret_lost[N_LOST_REASONS]);
 
-/* Bytes that it holds of the session's budget: grants and store. */
+/* Bytes of memory that it has of the session: grants and store, but not what is only promised. */
 uint64_t process_used(const struct process *p, const struct session *s);
 
 struct process *process_ref(struct process *p);

@@ -245,6 +245,7 @@ int session_create(
 	}
 	list_append(&d->sessions, &s->link);
 	s->started_at = clock_now(&d->clock);
+	s->advance = GRANT_ADVANCE_MAX;
 	r = session_start(s, ret_error);
 	if (r < 0)
 		return r;
@@ -338,8 +339,10 @@ void session_totals(const struct session *s, struct session_totals *ret)
 	list_for_each(p, &s->daemon->processes, struct process, link) {
 		uint64_t lost[N_LOST_REASONS];
 
-		if (p->pool)
+		if (p->pool) {
 			ret->base += p->pool->base_bytes;
+			ret->used -= pool_promised_bytes(p->pool, s->channel);
+		}
 		if (!process_tally(p, s))
 			continue;
 		ret->pools += p->pool != NULL;

@@ -43,6 +43,7 @@ struct session {
 	struct pattern_list rules;
 	uint64_t started_at; /* trace clock, of the first start */
 	uint64_t charged;    /* bytes of pools: grants, promises, and those going */
+	uint32_t advance;    /* large sub-buffers promised to each process, while there is plenty */
 	struct store *store; /* owned: packets of the dead */
 	/* Of processes forgotten since: what the session saw in all. */
 	uint64_t past_events;
@@ -80,7 +81,7 @@ bool session_wants(const struct session *s, const char *provider, const char *ev
 
 /* Sums over all processes, the forgotten included. */
 struct session_totals {
-	uint64_t used; /* charged + store */
+	uint64_t used; /* shared memory that is there for it, and the store */
 	uint64_t store_used, huge_used;
 	uint64_t base; /* header pages of the pools: not part of the budget */
 	uint64_t events, lost[N_LOST_REASONS];
@@ -94,7 +95,7 @@ struct session *session_unref(struct session *s); /* NULL */
 /* Bits that an event's enable word has now: one per active session that wants it. */
 uint32_t session_word(const struct daemon *d, const struct wire_event *layout);
 
-/* Bytes of its budget in use now. */
+/* Bytes of its budget that are spoken for: in use, or promised. */
 uint64_t session_used(const struct session *s);
 
 /* Of a destroyed session: its channel is empty; frees it if nobody holds it. */

@@ -6,9 +6,9 @@
  * waits on it, for nothing else can be woken by a program that may write nothing of ours.
  *
  *   loop                               sleeper                        writer in a switch
- *   asleep = 1, post(go) ------------> wait(go)
- *                                      futex_wait(asleep, 1) <------- asleep? futex_wake
- *   woken: asleep = 0, tick <--------- async_send
+ *   asleep = v, post(go) ------------> wait(go)
+ *                                      futex_wait(asleep, v) <------- wanted? futex_wake
+ *   woken: asleep = 0, tick <--------- still v: async_send
  *
  * A wake that comes before the sleeper waits is lost; DROWSY's last tick finds that switch.
  */
@@ -37,6 +37,7 @@ struct tick {
 	uv_sem_t go;
 	_Atomic bool quit;
 	enum tick_state state;
+	bool called; /* by a program, for the tick to come */
 	uint32_t n_handles; /* open still: the last one that closes frees this */
 };
 
@@ -53,12 +54,18 @@ static void sleeper_run(void *arg)
 	_Atomic uint32_t *asleep = &t->daemon->rundir.control->asleep;
 
 	for (;;) {
+		uint32_t value;
+
 		uv_sem_wait(&t->go);
 		if (atomic_load(&t->quit))
 			return;
-		/* Woken, or not asleep any more, or a signal: the loop finds out. */
-		futex(asleep, FUTEX_WAIT, 1);
-		uv_async_send(&t->woken);
+		value = atomic_load(asleep);
+		if (value == DAEMON_AWAKE)
+			continue;
+		futex(asleep, FUTEX_WAIT, value);
+		/* If the loop changed it, there is nothing to tell. */
+		if (atomic_load(asleep) == value)
+			uv_async_send(&t->woken);
 	}
 }
 
@@ -71,22 +78,16 @@ static void timer_set(struct tick *t, uint64_t ms)
 	uv_timer_start(&t->timer, tick_timer, ms, 0);
 }
 
-static void fall_asleep(struct tick *t)
-{
-	atomic_store(&t->daemon->rundir.control->asleep, 1);
-	uv_sem_post(&t->go);
-}
-
-/* Also makes the sleeper come back to wait for the next time. */
-static void wake_up(struct tick *t)
+static void sleep_as(struct tick *t, enum daemon_sleep value)
 {
 	_Atomic uint32_t *asleep = &t->daemon->rundir.control->asleep;
 
-	if (t->state == AWAKE)
+	if (atomic_load(asleep) == (uint32_t)value)
 		return;
-	t->state = AWAKE;
-	atomic_store(asleep, 0);
-	futex(asleep, FUTEX_WAKE, 1);
+	atomic_store(asleep, value);
+	futex(asleep, FUTEX_WAKE, 1); /* the sleeper comes back, to wait for the new value */
+	if (value != DAEMON_AWAKE)
+		uv_sem_post(&t->go);
 }
 
 /* The next look when nothing happens before. */
@@ -98,21 +99,30 @@ static void sleep_until(struct tick *t, uint64_t next_ns)
 		timer_set(t, next_ns / NS_PER_MS < TICK_MS ? TICK_MS : next_ns / NS_PER_MS + 1);
 }
 
+static void stay_awake(struct tick *t, bool hungry, bool called)
+{
+	t->state = AWAKE;
+	/* Who called in vain is not heard again within this second. */
+	sleep_as(t, hungry || called ? DAEMON_AWAKE : DAEMON_DOZING);
+	timer_set(t, hungry ? TICK_FAST_MS : TICK_MS);
+}
+
 static void tick_timer(uv_timer_t *timer)
 {
 	struct tick *t = list_entry(timer, struct tick, timer);
+	bool called = t->called;
 	struct grant_result r;
 
+	t->called = false;
 	grant_tick(t->daemon, &r);
 	if (r.hungry || r.pending || r.switched || (r.moved && t->state != DROWSY)) {
-		wake_up(t);
-		timer_set(t, r.hungry ? TICK_FAST_MS : TICK_MS);
+		stay_awake(t, r.hungry, called);
 		return;
 	}
 	switch (t->state) {
 	case AWAKE:
-		fall_asleep(t);
 		t->state = DROWSY;
+		sleep_as(t, DAEMON_ASLEEP);
 		timer_set(t, TICK_MS);
 		break;
 	case DROWSY:
@@ -129,10 +139,9 @@ static void tick_woken(uv_async_t *async)
 {
 	struct tick *t = list_entry(async, struct tick, woken);
 
-	/* The sleeper also comes back after wake_up(): then there is nothing to do. */
-	if (t->state == AWAKE)
-		return;
-	wake_up(t);
+	t->state = AWAKE;
+	t->called = true;
+	sleep_as(t, DAEMON_AWAKE);
 	timer_set(t, 0);
 }
 
@@ -142,7 +151,8 @@ void tick_poke(struct daemon *d)
 
 	if (!t)
 		return;
-	wake_up(t);
+	t->state = AWAKE;
+	sleep_as(t, DAEMON_AWAKE);
 	if (!uv_is_active((uv_handle_t *)&t->timer) ||
 		uv_timer_get_due_in(&t->timer) > TICK_FAST_MS)
 		timer_set(t, TICK_FAST_MS);
@@ -196,8 +206,7 @@ void tick_fini(struct daemon *d)
 	if (!t)
 		return;
 	atomic_store(&t->quit, true);
-	t->state = DROWSY; /* so that wake_up() does wake */
-	wake_up(t);
+	sleep_as(t, DAEMON_AWAKE);
 	uv_sem_post(&t->go);
 	uv_thread_join(&t->sleeper);
 	uv_close((uv_handle_t *)&t->timer, tick_closed);

@@ -5,9 +5,10 @@
 /*
  * When the daemon looks at its pools.
  *
- *   AWAKE    a tick each second, or each 20 ms while pools grow
- *   DROWSY   nothing moved: asleep is set in the control file, a thread waits on that futex, and one
- *            more tick looks for a switch that came just before the thread waited
+ *   AWAKE    a tick each 20 ms while pools grow, else each second; a program that finds nothing free
+ *            in between can call for one more (DAEMON_DOZING in the control file)
+ *   DROWSY   nothing moved: any switch wakes us now (DAEMON_ASLEEP), and one more tick looks for one
+ *            that came just before
  *   ASLEEP   nothing at all, but for one timer when data will be older than their window
  *
  * A switch in any program, or tick_poke(), leads back to AWAKE.

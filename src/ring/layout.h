@@ -339,13 +339,20 @@ enum trace_clock {
 	TRACE_CLOCK_CNTVCT = 3,	   /* arm64 virtual counter */
 };
 
+/* What a program should wake the daemon for. */
+enum daemon_sleep {
+	DAEMON_AWAKE, /* nothing: it looks soon by itself */
+	DAEMON_ASLEEP, /* any switch */
+	DAEMON_DOZING, /* a switch that found nothing free: it would look within a second */
+};
+
 struct control_page {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t n_words;	 /* CONTROL_N_WORDS */
 	_Atomic uint64_t epoch;	 /* of the registry in force: ids are good within one epoch */
 	_Atomic uint32_t clock;	 /* enum trace_clock */
-	_Atomic uint32_t asleep; /* 1 while the daemon wants to be woken (futex) by a switch */
+	_Atomic uint32_t asleep; /* enum daemon_sleep: a futex */
 	_Atomic uint32_t next;	 /* first index never handed out, at least 1 */
 	uint32_t reserved;
 };

@@ -181,10 +181,16 @@ static bool once_per_second(_Atomic uint64_t *at)
 		       at, &last, now, memory_order_relaxed, memory_order_relaxed);
 }
 
-/* The daemon sleeps until somebody switches. It clears asleep itself: we cannot write there. */
-static void wake_daemon(struct ring_writer *w)
+/* The daemon sleeps until somebody switches, or dozes until somebody finds nothing free. It clears
+ * asleep itself: we cannot write there. */
+static void wake_daemon(struct ring_writer *w, bool nothing_free)
 {
-	if (w->control && atomic_load_explicit(&w->control->asleep, memory_order_relaxed) != 0 &&
+	uint32_t asleep;
+
+	if (!w->control)
+		return;
+	asleep = atomic_load_explicit(&w->control->asleep, memory_order_relaxed);
+	if ((asleep == DAEMON_ASLEEP || (asleep == DAEMON_DOZING && nothing_free)) &&
 		once_per_second(&w->woken_at))
 		syscall(SYS_futex, &w->control->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
@@ -273,6 +279,7 @@ static uint32_t find_free(struct ring_writer *w, uint32_t ch, uint64_t *ret_stat
 		atomic_store_explicit(&hint->scanned, freed, memory_order_relaxed);
 		return SUB_NONE;
 	}
+	wake_daemon(w, true);
 	if (!populate(w, promised))
 		return SUB_NONE;
 	made = state_make(SUB_FREE, ch, 0, state_ver(promised_state) + 1, 0);
@@ -486,6 +493,8 @@ static enum switch_result switch_stream(
 	}
 	if (!adopted)
 		idx = find_free(w, ch, &state);
+	if (idx == SUB_NONE)
+		wake_daemon(w, true);
 	if (idx == SUB_NONE &&
 		atomic_load_explicit(&writer_header(w)->flight, memory_order_relaxed) >> ch & 1)
 		idx = find_oldest(w, ch, &state);
@@ -537,7 +546,7 @@ static __attribute__((noinline)) enum ring_result emit_slow(struct ring_writer *
 			enum switch_result sw =
 				switch_stream(w, ch, cpu, extended ? full.len : compact.len);
 
-			wake_daemon(w);
+			wake_daemon(w, false);
 			if (sw == SWITCH_NOTHING)
 				return lost(w, ch, cpu, LOST_NOBUF);
 			if (sw == SWITCH_AGAIN)
@@ -587,7 +596,7 @@ static enum ring_result emit_lock(
 		}
 		/* The longest that this record may come to need, or it could burn two. */
 		sw = switch_stream(w, ch, stream, RECORD_EXTENDED + (uint64_t)body_len);
-		wake_daemon(w);
+		wake_daemon(w, false);
 		if (sw == SWITCH_NOTHING) {
 			why = LOST_NOBUF;
 			break;
