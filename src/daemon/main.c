@@ -64,7 +64,8 @@ static int options_parse(struct options *o, int argc, char **argv)
 	const char *rundir = NULL;
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "fh", longs, NULL)) != -1) {
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, ":fh", longs, NULL)) != -1) {
 		switch (opt) {
 		case 'f':
 			o->foreground = true;
@@ -84,8 +85,11 @@ static int options_parse(struct options *o, int argc, char **argv)
 		case 'h':
 			usage(stdout);
 			return 0;
+		case ':':
+			log_error("option '%s' needs a value ('varved --help')", argv[optind - 1]);
+			return 2;
 		default:
-			usage(stderr);
+			log_error("unknown option '%s' ('varved --help')", argv[optind - 1]);
 			return 2;
 		}
 	}
@@ -271,7 +275,8 @@ int main(int argc, char **argv)
 		return code;
 	/* A relative path must outlive the chdir. */
 	if (!o.foreground && o.rundir[0] != '/') {
-		char *cwd = getcwd(NULL, 0), *path = cwd ? text_format("%s/%s", cwd, o.rundir) : NULL;
+		char *cwd = getcwd(NULL, 0),
+		     *path = cwd ? text_format("%s/%s", cwd, o.rundir) : NULL;
 
 		free(cwd);
 		free(o.rundir);

@@ -47,16 +47,18 @@ static json_t *identity(const struct snapshot *sn, const struct snapshot_process
 		end_status(p));
 }
 
+/* A program that spoils its own pool may make a count anything; a reader of JSON gets no sign. */
 static void set(json_t *o, const char *key, uint64_t v)
 {
-	json_object_set_new(o, key, json_integer((json_int_t)v));
+	json_object_set_new(o, key, json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX));
 }
 
 static json_t *process_report(const struct snapshot *sn, const struct snapshot_process *p)
 {
 	json_t *o = identity(sn, p);
 
-	json_object_set_new(o, "complete_since", moment(sn, p->complete_since));
+	json_object_set_new(o, "complete_since",
+		moment(sn, p->complete_since < sn->now ? p->complete_since : sn->now));
 	json_object_set_new(o, "first_event_at", moment(sn, p->first_ts));
 	json_object_set_new(o, "last_event_at", moment(sn, p->last_ts));
 	set(o, "events", p->events);
@@ -112,19 +114,18 @@ static void put_list(FILE *f, const struct snapshot *sn,
 
 void report_write(FILE *f, const struct snapshot *sn)
 {
-	json_t *window = sn->window_ns == UINT64_MAX ? json_null()
-						     : json_integer((json_int_t)sn->window_ns);
+	json_t *window =
+		sn->window_ns == UINT64_MAX ? json_null() : json_integer((json_int_t)sn->window_ns);
 	json_t *clock = json_pack("{s:s, s:I, s:I, s:I}", "name", sn->trace.clock_name, "freq_hz",
 		(json_int_t)sn->map.freq_hz, "offset_s", (json_int_t)sn->trace.clock_offset_s,
 		"offset", (json_int_t)sn->trace.clock_offset);
 
 	fputs("{", f);
-	put_members(f,
-		json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:o, s:I, s:o}", "version",
-			sn->trace.tracer_version, "hostname", sn->trace.hostname, "taken_at",
-			(json_int_t)sn->map.unix_ns, "session", sn->session->name, "budget",
-			(json_int_t)sn->budget, "used", (json_int_t)sn->used, "window_ns", window,
-			"held_ns", (json_int_t)held_ns(sn), "clock", clock));
+	put_members(f, json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:o, s:I, s:o}", "version",
+			       sn->trace.tracer_version, "hostname", sn->trace.hostname, "taken_at",
+			       (json_int_t)sn->map.unix_ns, "session", sn->session->name, "budget",
+			       (json_int_t)sn->budget, "used", (json_int_t)sn->used, "window_ns",
+			       window, "held_ns", (json_int_t)held_ns(sn), "clock", clock));
 	fputs(",\n  \"processes\": [", f);
 	put_list(f, sn, process_report, 0);
 	fputs("\n  ]\n}\n", f);
