@@ -110,16 +110,14 @@ class Sampler(threading.Thread):
         self.join()
 
 
-def private_bytes(pid):
-    """Memory that a process shares with nobody."""
-    total = 0
-    with open(f"/proc/{pid}/smaps_rollup") as f:
+def private_dirty(pid):
+    """Bytes that a process made its own. Its pool is shared memory, and counted as that."""
+    total, shared = 0, False
+    with open(f"/proc/{pid}/smaps") as f:
         for line in f:
-            if line.startswith(("Private_Clean:", "Private_Dirty:")):
+            key = line.split(None, 1)[0]
+            if not key.endswith(":"):
+                shared = line.split()[1].endswith("s")
+            elif key == "Private_Dirty:" and not shared:
                 total += int(line.split()[1]) * 1024
     return total
-
-
-def private_dirty(pid):
-    with open(f"/proc/{pid}/smaps_rollup") as f:
-        return sum(int(line.split()[1]) * 1024 for line in f if line.startswith("Private_Dirty:"))
