@@ -55,6 +55,9 @@ struct pool {
 	uint32_t n_going;
 	uint32_t readers;    /* workers that copy from it: its packets stay where they are */
 	uint64_t base_bytes; /* of the last audit: header, lines, table */
+	/* Trace clock: until then some were pinned, and younger ones overwritten in their place;
+	 * UINT64_MAX while some are (snapshot.c). */
+	uint64_t pinned_until;
 };
 
 /* A new pool that fits into room bytes of address space. 0 or -errno. */

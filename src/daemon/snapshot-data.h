@@ -36,6 +36,7 @@ struct snapshot_process {
 	int end_status;
 	uint64_t started_at, ended_at; /* trace clock */
 	uint64_t since;		       /* when it began to record in this session */
+	uint64_t pinned_until;	       /* trace clock: see struct pool */
 	uint32_t n_streams;
 	struct snapshot_stream *streams; /* owned */
 
@@ -45,6 +46,9 @@ struct snapshot_process {
 	uint64_t aged, consumed, overwritten, left_out[N_LEFT_OUT_REASONS];
 	uint64_t events, bytes;
 	uint64_t first_ts, last_ts; /* of the events; 0: none */
+	/* Trace clock: records before it have holes that overwriting left, and are left out; 0: there
+	 * are none. */
+	uint64_t horizon;
 	uint64_t complete_since;
 };
 
@@ -59,6 +63,9 @@ struct snapshot_packet {
 	struct ring_packet k;		   /* times clamped to sense */
 	const struct store_packet *stored; /* where it lies, if not in the pool */
 	uint32_t process;		   /* index */
+	bool open;			   /* its stream was in it at the end: never overwritten */
+	bool pinned;			   /* k.state is what to unpin */
+	uint8_t *early;			   /* owned: its copy, if made at the cut; else NULL */
 	/* The plan: */
 	bool planned;
 	uint32_t lane;	 /* number of its file, or CTF_LANE_MERGED */
@@ -72,6 +79,8 @@ struct snapshot_packet {
 	bool header_good;
 	uint32_t n;	  /* records kept */
 	uint32_t trimmed; /* records in front of them, older than the window */
+	uint32_t bytes;	  /* of the records kept */
+	uint64_t first_ts, last_ts; /* of them */
 	uint64_t n_before, lost; /* of the header, if good */
 	uint64_t discarded;	 /* events lost or left out between it and the next of its stream */
 };
@@ -100,14 +109,19 @@ struct snapshot {
 	uint32_t n_processes, n_packets, room_packets;
 	struct snapshot_process *processes; /* owned */
 	struct snapshot_packet *packets;    /* owned */
+	uint64_t early_bytes;		    /* of early copies */
 };
+
+/* Lets writers have a pinned packet again. */
+void snapshot_unpin(const struct snapshot *sn, struct snapshot_packet *k);
 
 /* The worker: everything from the plan to END. Leaves a line in sn->error if it failed. */
 void snapshot_write(struct snapshot *sn);
 
 /*
  * Fills in the processes' numbers and the packets' discarded counts, once every packet has its
- * outcome. Sorts the packets by process, stream and gen.
+ * outcome. Sorts the packets by process, stream and gen. What the horizons make of it is left to
+ * the caller.
  */
 void snapshot_count(struct snapshot *sn);
 

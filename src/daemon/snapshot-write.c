@@ -4,8 +4,8 @@
  * The worker of a snapshot. The sizes of all packets are known from the cut, so the plan comes
  * first: which packet goes where in which file. Then packets are copied, those that writers are in
  * first, then newest first, for writers take the oldest; each is checked and sent to its place. One
- * that is gone or bad becomes an empty packet of the planned size. What is told by later packets
- * (events discarded) is sent at the end, on top.
+ * that is gone or bad becomes an empty packet of the planned size. What only the whole tells (events
+ * discarded, and where the part without holes begins) is sent at the end, on top.
  *
  * One buffer holds one packet:   | room for heads | copy of the sub-buffer: its header, records |
  * and the CTF head is written so that it ends where the records to keep begin.
@@ -69,7 +69,8 @@ struct look {
 	struct writer *w;
 	const uint8_t *copy;
 	uint8_t seen;
-	uint32_t n, trimmed;
+	uint64_t since; /* keep nothing older */
+	uint32_t n, trimmed, n_island;
 	uint32_t from; /* offset of the first record to keep */
 	uint64_t first_ts, last_ts;
 };
@@ -88,22 +89,24 @@ static uint32_t body_len(void *arg, uint32_t id, const uint8_t *body, uint32_t a
 static void look_record(void *arg, const struct ring_record *r)
 {
 	struct look *l = arg;
-	const struct snapshot *sn = l->w->sn;
 
-	if (r->ts < sn->keep_since) {
-		l->trimmed++;
+	if (r->ts < l->since) {
+		if (r->ts < l->w->sn->keep_since)
+			l->trimmed++;
+		else
+			l->n_island++;
 		l->from = (uint32_t)(r->body + r->body_len - l->copy);
 		return;
 	}
 	if (l->n++ == 0)
 		l->first_ts = r->ts;
 	l->last_ts = r->ts;
-	l->w->seen[r->id - sn->ids_first] |= l->seen;
+	l->w->seen[r->id - l->w->sn->ids_first] |= l->seen;
 }
 
 /*
- * Copies a packet to copy and checks it. True if it is good; else its outcome is written down. The
- * process's numbers are written down if count is set.
+ * Copies a packet to copy, lets go of it, and checks the copy. True if it is good; else its outcome
+ * is written down.
  */
 static bool load(
 	struct writer *w, struct snapshot_packet *k, uint8_t *copy, uint8_t seen, struct look *l)
@@ -115,10 +118,15 @@ static bool load(
 	int r = 0;
 
 	*l = (struct look){ .w = w, .copy = copy, .seen = seen, .from = SUB_HEADER_SIZE };
-	if (k->stored)
+	l->since = p->horizon > w->sn->keep_since ? p->horizon : w->sn->keep_since;
+	if (k->early)
+		memcpy(copy, k->early, k->k.size);
+	else if (k->stored)
 		memcpy(copy, &k->stored->header, k->k.size);
 	else if (ring_copy(&p->pool->ring, &k->k, copy) != 0)
 		r = 1 + LEFT_RACED;
+	if (k->pinned)
+		snapshot_unpin(w->sn, k);
 	if (r == 0)
 		r = ring_verify(
 			&k->k, copy, w->sn->now, body_len, look_record, l, &n, &last_ts);
@@ -135,20 +143,14 @@ static bool load(
 	return r == 0;
 }
 
-static void keep(struct writer *w, struct snapshot_packet *k, const struct look *l)
+static void keep(struct snapshot_packet *k, const struct look *l)
 {
-	struct snapshot_process *p = &w->sn->processes[k->process];
-
 	k->outcome = PACKET_KEPT;
 	k->n = l->n;
 	k->trimmed = l->trimmed;
-	p->bytes += k->k.size - l->from;
-	if (l->n == 0)
-		return;
-	if (p->first_ts == 0 || l->first_ts < p->first_ts)
-		p->first_ts = l->first_ts;
-	if (l->last_ts > p->last_ts)
-		p->last_ts = l->last_ts;
+	k->bytes = k->k.size - l->from;
+	k->first_ts = l->first_ts;
+	k->last_ts = l->last_ts;
 }
 
 static void *copy_of(struct writer *w)
@@ -316,17 +318,20 @@ static void announce_lanes(struct writer *w)
 	}
 }
 
-static void send_packet(struct writer *w, struct snapshot_packet *k)
+/* With send false, only its outcome is written down. */
+static void send_packet(struct writer *w, struct snapshot_packet *k, bool send)
 {
 	struct ctf_packet c = head_of(w, k);
 	uint8_t *copy = copy_of(w), *head = w->buffer;
 	struct look l;
 
 	if (load(w, k, copy, 1u << CTF_CLASS_PROCESS, &l)) {
-		keep(w, k, &l);
+		keep(k, &l);
 		c.content += k->k.size - l.from;
 		head = copy + l.from - CTF_HEAD_PROCESS;
 	}
+	if (!send)
+		return;
 	ctf_packet_head(head, &c);
 	sink_frame(&w->sink, FRAME_DATA, k->lane, k->offset, head, c.content);
 }
@@ -338,8 +343,8 @@ static int newest_first(const void *a, const void *b, void *arg)
 
 	if (x->k.current != y->k.current)
 		return x->k.current ? -1 : 1;
-	if (x->k.begin_ts != y->k.begin_ts)
-		return x->k.begin_ts > y->k.begin_ts ? -1 : 1;
+	if (x->k.end_ts != y->k.end_ts)
+		return x->k.end_ts > y->k.end_ts ? -1 : 1;
 	return 0;
 }
 
@@ -398,7 +403,7 @@ static int64_t merge_group(struct writer *w, uint32_t i, uint8_t *arena, uint64_
 			break;
 		if (!load(w, k, arena + used, 1u << CTF_CLASS_MERGED, &l))
 			continue;
-		keep(w, k, &l);
+		keep(k, &l);
 		k->seq = number; /* which merged file: for what is told at the end */
 		sources[n] = (struct ctf_merge_source){ arena + used + l.from, k->k.size - l.from,
 			k->begin, k->k.stream, (uint32_t)p->pid, p->uid, "" };
@@ -448,6 +453,57 @@ static void look_at_old(struct writer *w)
 		k->k.size = SUB_HEADER_SIZE;
 		load(w, k, copy_of(w), 0, &l);
 		k->k.size = size;
+	}
+}
+
+/* An empty packet in its place. */
+static void blank(struct writer *w, struct snapshot_packet *k)
+{
+	struct ctf_packet c = head_of(w, k);
+	uint8_t head[CTF_HEAD_PROCESS];
+
+	ctf_packet_head(head, &c);
+	sink_frame(&w->sink, FRAME_DATA, k->lane, k->offset, head, sizeof(head));
+	k->n = 0;
+	k->bytes = 0;
+	k->discarded = 0;
+}
+
+/* All numbers are known: sends what waited for them, and takes out what lies before the horizons.
+ * In merged files it stays. */
+static void send_late(struct writer *w)
+{
+	struct snapshot *sn = w->sn;
+
+	for (uint32_t i = 0; i < sn->n_packets; i++) {
+		struct snapshot_packet *k = &sn->packets[i];
+		struct snapshot_process *p = &sn->processes[k->process];
+		uint32_t n = k->n;
+
+		if (!k->planned || k->lane == CTF_LANE_MERGED)
+			continue;
+		if (k->early)
+			send_packet(w, k, true);
+		else if (k->outcome == PACKET_KEPT && n > 0 && k->last_ts < p->horizon)
+			blank(w, k);
+		p->events -= n - k->n;
+		p->overwritten += n - k->n;
+	}
+}
+
+static void sum_up(struct snapshot *sn)
+{
+	for (uint32_t i = 0; i < sn->n_packets; i++) {
+		const struct snapshot_packet *k = &sn->packets[i];
+		struct snapshot_process *p = &sn->processes[k->process];
+
+		if (k->outcome != PACKET_KEPT || k->n == 0)
+			continue;
+		p->bytes += k->bytes;
+		if (p->first_ts == 0 || k->first_ts < p->first_ts)
+			p->first_ts = k->first_ts;
+		if (k->last_ts > p->last_ts)
+			p->last_ts = k->last_ts;
 	}
 }
 
@@ -569,12 +625,14 @@ static int write_all(struct writer *w)
 	qsort_r(w->order, w->n_order, sizeof(*w->order), newest_first, sn->packets);
 	for (uint32_t i = 0; i < w->n_order && w->sink.error == 0; i++)
 		if (sn->packets[w->order[i]].lane != CTF_LANE_MERGED)
-			send_packet(w, &sn->packets[w->order[i]]);
+			send_packet(w, &sn->packets[w->order[i]], !sn->packets[w->order[i]].early);
 	r = w->sink.error ? w->sink.error : merge_all(w);
 	if (r < 0)
 		return r;
 	look_at_old(w);
 	snapshot_count(sn);
+	send_late(w);
+	sum_up(sn);
 	tell_discarded(w);
 	r = send_metadata(w);
 	if (r == 0)

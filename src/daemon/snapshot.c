@@ -24,6 +24,12 @@
 
 /* Kept beyond the window, so that who asks for 30 s surely finds 30 s. */
 #define MARGIN_NS UINT64_C(1000000000)
+/* Packets are pinned until they have been copied, the newest ones, for writers may be faster than
+ * the copying. So many are left to the writers: a quarter of all, and not less than this, or than two
+ * per stream. */
+#define PIN_RESERVE 8u
+/* What may be copied at once, at the cut. */
+#define EARLY_BYTES (UINT64_C(1) << 20)
 
 /* Those that exist, sent or not. */
 static struct list under_way = { &under_way, &under_way };
@@ -73,6 +79,7 @@ static int cut_process(struct snapshot *sn, struct process *process)
 	p->end_status = process->end_status;
 	p->started_at = process->started_at;
 	p->ended_at = process->ended_at;
+	p->pinned_until = p->pool ? p->pool->pinned_until : 0;
 	p->since = process->started_at > sn->session->started_at ? process->started_at
 								 : sn->session->started_at;
 	for (uint32_t i = 0; i < p->n_streams; i++) {
@@ -163,12 +170,70 @@ static struct snapshot_packet *packet_add(struct snapshot *sn)
 	return &sn->packets[sn->n_packets++];
 }
 
+/* Those that writers are in, then those that ended last: the order in which they are worth most. */
+static int newest_first(const void *a, const void *b)
+{
+	const struct ring_packet *x = a, *y = b;
+
+	if (x->current != y->current)
+		return x->current ? -1 : 1;
+	if (x->end_ts != y->end_ts)
+		return x->end_ts > y->end_ts ? -1 : 1;
+	return 0;
+}
+
+/* Whether packets of this process are gone: then what is newest may have old records in front. */
+static bool has_lost_packets(const struct snapshot_process *p, uint32_t n)
+{
+	uint64_t gens = 0;
+
+	for (uint32_t i = 0; i < p->n_streams; i++)
+		gens += pos_gen(p->streams[i].pos);
+	return gens > n;
+}
+
+/* How many of n packets to pin. */
+static uint32_t pins_of(const struct snapshot_process *p, uint32_t n)
+{
+	uint32_t reserve = n / 4 > PIN_RESERVE ? n / 4 : PIN_RESERVE, streams = 0;
+
+	for (uint32_t i = 0; i < p->n_streams; i++)
+		streams += p->streams[i].n > 0;
+	reserve = reserve > 2 * streams ? reserve : 2 * streams;
+	return p->alive && n > reserve ? n - reserve : 0;
+}
+
+/* Copies a current packet now: where its old records end shows only when all has been read. */
+static void copy_early(struct snapshot *sn, struct snapshot_packet *k)
+{
+	if (k->k.size == 0 || sn->early_bytes + k->k.size > EARLY_BYTES)
+		return;
+	k->early = malloc(k->k.size);
+	if (!k->early)
+		return;
+	if (ring_copy(&sn->processes[k->process].pool->ring, &k->k, k->early) == 0) {
+		sn->early_bytes += k->k.size;
+		return;
+	}
+	free(k->early);
+	k->early = NULL;
+}
+
+static void pin(struct snapshot_process *p, struct snapshot_packet *k)
+{
+	if (ring_pin(&p->pool->ring, k->k.idx, k->k.state, &k->k.state) != 0)
+		return;
+	k->pinned = true;
+	p->pool->pinned_until = UINT64_MAX;
+}
+
 static int list_pool(struct snapshot *sn, uint32_t process)
 {
-	const struct snapshot_process *p = &sn->processes[process];
+	struct snapshot_process *p = &sn->processes[process];
 	struct ring_packet *found = calloc(p->pool->ring.n_subs, sizeof(*found));
 	uint64_t *cuts = calloc(p->n_streams, sizeof(*cuts));
-	uint32_t n = 0;
+	uint32_t n = 0, n_pins;
+	bool early;
 	int r = found && cuts ? 0 : -ENOMEM;
 
 	if (r == 0) {
@@ -176,6 +241,10 @@ static int list_pool(struct snapshot *sn, uint32_t process)
 			cuts[i] = p->streams[i].pos;
 		n = ring_list(&p->pool->ring, sn->session->channel, cuts, found);
 	}
+	early = has_lost_packets(p, n);
+	n_pins = pins_of(p, n);
+	if (n > 1)
+		qsort(found, n, sizeof(*found), newest_first);
 	for (uint32_t i = 0; i < n && r == 0; i++) {
 		struct snapshot_packet *k;
 
@@ -190,6 +259,11 @@ static int list_pool(struct snapshot *sn, uint32_t process)
 		k->process = process;
 		if (!k->k.current && k->k.end_ts > sn->now)
 			k->k.end_ts = sn->now; /* records behind that are not believed */
+		k->open = k->k.current;
+		if (k->open && early)
+			copy_early(sn, k);
+		else if (!k->open && i < n_pins)
+			pin(p, k);
 		k->maybe_old =
 			k->k.current && p->streams[k->k.stream].last_ts < sn->keep_since;
 	}
@@ -235,6 +309,7 @@ static void list_stored(void *arg, const struct store_packet *stored)
 		return;
 	}
 	k->stored = stored;
+	k->open = stored->open;
 	k->process = i;
 	k->k = (struct ring_packet){
 		.idx = stored->idx,
@@ -278,6 +353,12 @@ static bool has_records(const struct snapshot *sn)
 	return false;
 }
 
+void snapshot_unpin(const struct snapshot *sn, struct snapshot_packet *k)
+{
+	ring_unpin(&sn->processes[k->process].pool->ring, k->k.idx, k->k.state);
+	k->pinned = false;
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 uint64_t snapshot_taken_at(const struct snapshot *sn)
@@ -289,9 +370,16 @@ void snapshot_free(struct snapshot *sn)
 {
 	if (!sn)
 		return;
+	for (uint32_t i = 0; i < sn->n_packets; i++) {
+		if (sn->packets[i].pinned)
+			snapshot_unpin(sn, &sn->packets[i]);
+		free(sn->packets[i].early);
+	}
 	for (uint32_t i = 0; i < sn->n_processes; i++) {
 		struct snapshot_process *p = &sn->processes[i];
 
+		if (p->pool && p->pool->pinned_until == UINT64_MAX)
+			p->pool->pinned_until = clock_now(&sn->daemon->clock);
 		if (p->pool)
 			process_release_pool(p->process);
 		process_unref(p->process);

@@ -222,6 +222,7 @@ static struct store_packet *packet_make(
 	new->stream = k->stream;
 	new->gen = k->gen;
 	new->n = n;
+	new->open = k->current;
 	new->size = size;
 	new->refused = (uint32_t)refused;
 	return new;

@@ -66,6 +66,7 @@ struct store_packet {
 	uint32_t idx, stream, gen;
 	uint32_t n;		  /* records */
 	uint32_t size;		  /* bytes from header on */
+	bool open;		  /* was being written when the process died */
 	uint32_t refused;	  /* 1 + enum left_out_reason: no records, header is not to be used */
 	struct sub_header header; /* and the records behind it */
 	uint8_t records[];
