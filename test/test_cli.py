@@ -137,6 +137,16 @@ def test_fake_snapshot_is_taken(fake, tmp_path):
     assert (tmp_path / "out/report.json").read_text() == "true"
 
 
+@pytest.mark.parametrize("name", ["../../up", ".hidden", None, 7])
+def test_daemon_cannot_name_other_places(fake, tmp_path, name):
+    answer = json.dumps({"ok": True, "session": name, "taken_at": 10**18}).encode() + b"\n"
+    (tmp_path / "shelf").mkdir()
+    assert fake([answer, *WHOLE[1:]], "snapshot", "-o", "shelf/").returncode == 0
+    (made,) = (tmp_path / "shelf").iterdir()
+    assert made.name.startswith("snapshot-2001")
+    assert [p.name for p in tmp_path.iterdir()] == ["shelf"]
+
+
 @pytest.mark.parametrize("n", range(1, len(WHOLE)))
 def test_snapshot_that_breaks_off(fake, tmp_path, n):
     one_line(fake(WHOLE[:n], "snapshot", "-o", "out"), 1, "ended before")

@@ -139,6 +139,9 @@ int output_commit(struct output *o, const char *session, uint64_t taken_at_ns)
 	mode_t mask = umask(0);
 
 	umask(mask);
+	/* The daemon's word, and a name of a file here. */
+	if (!session || session[0] == '.' || strchr(session, '/'))
+		session = "snapshot";
 	if (!o->name && asprintf(&o->name, "%s-%s", session, output_time(time, taken_at_ns)) < 0)
 		o->name = NULL;
 	if (!o->name || asprintf(&o->shown, "%s/%s", parent, o->name) < 0)
