@@ -45,6 +45,11 @@
  *dear to compute. varve_printf(level, "format", ...) records a line of text as event varve:printf;
  *it calls vsnprintf(), no more.
  *
+ * A program finds the daemon by VARVE_RUNDIR, else in /run/varve, else in $XDG_RUNTIME_DIR/varve.
+ *It waits at most VARVE_ATTACH_MS (50) for a daemon that does not answer, and not at all where
+ *there is none; a later one is met at the next event. VARVE_WAIT=1 makes it look for a run
+ *directory that appears later (in a thread of its own).
+ *
  * Two events of one name with different fields are two events. C11 and C++11, gcc and clang.
  *
  * How it works: the function tests the event's enable word, a word of the daemon's shared by all

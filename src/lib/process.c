@@ -9,9 +9,7 @@
 #define PATIENCE_MS_MAX 60000
 
 struct process *process;
-bool process_unwiped; /* the kernel cannot wipe the page: see process_check_pid() */
-
-struct process *process_check_pid(struct process *p);
+bool process_unwiped;
 
 static int64_t patience = PATIENCE_MS * INT64_C(1000000);
 

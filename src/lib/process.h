@@ -47,18 +47,20 @@ struct process {
 	struct attached pools[PROCESS_POOLS];
 };
 
-/* NULL before the first object registers, and if there was no memory. */
+/* NULL before the first object registers, and if there was no memory. Use process_get(). */
 extern struct process *process;
+/* The kernel cannot wipe the page. */
+extern bool process_unwiped;
 
 /* Maps the page, once; reads the environment. Call before anything else. */
 void process_init(void);
 
-/* This process's page, also where the kernel could not wipe it; NULL if there is none. */
+/* Wipes p if it was a parent's. */
+struct process *process_check_pid(struct process *p);
+
+/* This process's page; NULL if there is none. */
 static inline struct process *process_get(void)
 {
-	extern bool process_unwiped;
-	struct process *process_check_pid(struct process * p);
-
 	return __builtin_expect(process_unwiped, 0) ? process_check_pid(process) : process;
 }
 

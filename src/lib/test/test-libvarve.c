@@ -33,7 +33,10 @@ extern char **environ;
 #define SANITIZED false
 #endif
 
-static const char *const hosts[] = { "linked", "static", "dlopened" };
+static const char *const hosts[] = { "linked", "static", "dlopened", "mixed", "many" };
+
+static const char *const programs[] = { "subject", "subject-static", NULL, "subject-mixed",
+	"subject-many" };
 
 /* --- running subjects ------------------------------------------------------------------------- */
 
@@ -97,7 +100,7 @@ static struct subject start(struct fake *f, int host, const char *name, const ch
 		argv[n++] = (char *)path_of("subject-host");
 		argv[n++] = (char *)path_of("libsubject-module.so");
 	} else {
-		argv[n++] = (char *)path_of(host == 0 ? "subject" : "subject-static");
+		argv[n++] = (char *)path_of(programs[host]);
 	}
 	argv[n++] = (char *)name;
 	if (arg)
@@ -360,6 +363,26 @@ static int64_t median_run(struct fake *f)
 	return t[4];
 }
 
+/* Steps until something is recorded in a pool other than old, which it returns: a pool stays empty
+ * whose asker had given up by the time it was made. *n counts the events. */
+static struct fake_pool *step_until_recorded(
+	struct fake *f, struct subject *s, const struct fake_pool *old, uint32_t *n)
+{
+	for (int i = 0; i < 100; i++) {
+		struct fake_pool *p;
+
+		go_on(s);
+		hear(s);
+		++*n;
+		p = fake_pool_of(f, s->pid);
+		if (p && p != old && fake_count(f, p, 0) > 0)
+			return p;
+		usleep(30000);
+	}
+	fail_msg("nothing is recorded");
+	return NULL;
+}
+
 /* However the daemon is, a start takes at most 50 ms longer, and no event call takes long. */
 static void test_patience(void **state)
 {
@@ -404,7 +427,7 @@ static void test_recovery(void **state)
 	struct fake *f = fake_new(false);
 	struct fake_pool *p;
 	struct subject s;
-	int i;
+	uint32_t i;
 
 	f->manner = FAKE_MUTE;
 	setenv("VARVE_ATTACH_MS", "20", 1);
@@ -415,15 +438,7 @@ static void test_recovery(void **state)
 		hear(&s);
 	}
 	f->manner = FAKE_SERVE;
-	/* It may answer one whose asker has gone: that pool stays empty. */
-	do {
-		usleep(30000);
-		go_on(&s);
-		hear(&s);
-		i++;
-		p = fake_pool_of(f, s.pid);
-	} while (i < 100 && (!p || fake_count(f, p, 0) == 0));
-	assert_non_null(p);
+	p = step_until_recorded(f, &s, NULL, &i);
 	assert_int_equal(fake_count(f, p, 0) + fake_lost(p, 0, LOST_UNATTACHED), i);
 	assert_in_range(fake_count(f, p, 0), 1, 97);
 	assert_int_equal(end(&s), 0);
@@ -435,20 +450,15 @@ static void test_later(void **state)
 {
 	struct fake *f = fake_new(false);
 	struct subject s;
+	uint32_t n = 1;
 
 	atomic_store(&f->words[0], 0);
-	s = start(f, 0, "steps", "20");
+	s = start(f, 0, "steps", "200");
 	go_on(&s);
 	hear(&s);
 	assert_int_equal(f->n_conversations, 0);
 	atomic_store(&f->words[0], WORD_ATTACH);
-	for (int i = 1; i < 20 && !fake_pool_of(f, s.pid); i++) {
-		go_on(&s);
-		hear(&s);
-		usleep(50000);
-	}
-	assert_non_null(fake_pool_of(f, s.pid));
-	assert_in_range(fake_count(f, fake_pool_of(f, s.pid), 0), 1, 19);
+	step_until_recorded(f, &s, NULL, &n);
 	assert_int_equal(end(&s), 0);
 	fake_free(f);
 }
@@ -458,7 +468,7 @@ static void test_renewal(void **state)
 {
 	struct fake *f = fake_new(false);
 	struct fake_pool *p, *old = NULL;
-	struct subject s = start(f, 0, "steps", "400");
+	struct subject s = start(f, 0, "steps", "2000");
 	uint32_t n = 0;
 
 	for (int round = 0; round < 12; round++) {
@@ -466,16 +476,7 @@ static void test_renewal(void **state)
 
 		if (round)
 			fake_renew(f);
-		/* A pool stays empty if its asker had given up by the time it was made. */
-		do {
-			go_on(&s);
-			hear(&s);
-			n++;
-			p = fake_pool_of(f, s.pid);
-			if (p == old || fake_count(f, p, 0) == 0)
-				usleep(30000);
-		} while ((p == old || fake_count(f, p, 0) == 0) && n < before + 30);
-		assert_true(p != old);
+		p = step_until_recorded(f, &s, old, &n);
 		go_on(&s);
 		hear(&s);
 		n++;
@@ -494,20 +495,15 @@ static void test_wait(void **state)
 {
 	struct fake *f = fake_new(true);
 	struct subject s;
-	int i;
+	uint32_t n = 1;
 
 	setenv("VARVE_WAIT", "1", 1);
-	s = start(f, 0, "steps", "100");
+	s = start(f, 0, "steps", "200");
 	unsetenv("VARVE_WAIT");
 	go_on(&s);
 	hear(&s);
 	fake_listen(f);
-	for (i = 1; i < 100 && !fake_pool_of(f, s.pid); i++) {
-		usleep(30000);
-		go_on(&s);
-		hear(&s);
-	}
-	assert_non_null(fake_pool_of(f, s.pid));
+	step_until_recorded(f, &s, NULL, &n);
 	assert_int_equal(end(&s), 0);
 	fake_free(f);
 }
@@ -616,6 +612,70 @@ static void test_load(void **state)
 	assert_int_equal(f->n_conversations, 51);
 	free(text);
 	fake_free(f);
+}
+
+/* Two copies of libvarve in one process: each has its own pool. */
+static void test_mixed(void **state)
+{
+	struct fake *f = fake_new(false);
+	struct subject s = start(f, 3, "load", path_of("subject-plugin.so"));
+	char *text;
+
+	assert_string_equal(hear(&s), "");
+	assert_int_equal(end(&s), 0);
+	assert_int_equal(f->n_pools, 2);
+	assert_int_equal(f->pools[0]->hello.pid, s.pid);
+	assert_int_equal(f->pools[1]->hello.pid, s.pid);
+	assert_int_equal(fake_count(f, f->pools[0], 0), 0);
+	text = fake_records(f, f->pools[1], 0);
+	assert_int_equal(count_lines(text, "where=\"call\""), 50);
+	free(text);
+	fake_free(f);
+}
+
+/* Descriptions and ids that need several messages. */
+static void test_many(void **state)
+{
+	struct fake *f = fake_new(false);
+	char *text, *line;
+	pid_t pid;
+	int n = 0;
+
+	run(f, 4, "", NULL, &pid);
+	text = line = without_tid(fake_records(f, fake_pool_of(f, pid), 0), pid);
+	for (; *line; line = strchr(line, '\n') + 1, n++) {
+		char expected[200];
+
+		snprintf(expected, sizeof(expected),
+			"many:an_event_with_a_long_name_%03d number_of_the_event_called_%03d=%d\n",
+			n, n, n);
+		assert_int_equal(strncmp(line, expected, strlen(expected)), 0);
+	}
+	assert_int_equal(n, 500);
+	free(text);
+	fake_free(f);
+}
+
+/* Without restartable sequences, and with the other clock. */
+static void test_lock_mode(void **state)
+{
+	struct fake *f;
+	char *text;
+	pid_t pid;
+
+	for (int i = 0; i < 2; i++) {
+		setenv(i ? "FAKE_CLOCK" : "GLIBC_TUNABLES", i ? "1" : "glibc.pthread.rseq=0", 1);
+		f = fake_new(false);
+		run(f, 0, "types", "c", &pid);
+		assert_int_equal(fake_pool_of(f, pid)->hello.mode, RING_LOCK);
+		text = without_tid(fake_records(f, fake_pool_of(f, pid), 0), pid);
+		assert_int_equal(strncmp(text, types_expected, strlen(types_expected)), 0);
+		free(text);
+		run(f, 0, "signals", NULL, &pid);
+		assert_true(fake_count(f, fake_pool_of(f, pid), 0) > 1000);
+		fake_free(f);
+		unsetenv(i ? "FAKE_CLOCK" : "GLIBC_TUNABLES");
+	}
 }
 
 static void test_leftovers(void **state)
@@ -732,6 +792,9 @@ int main(void)
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_altstack),
 		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_mixed),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_lock_mode),
 		cmocka_unit_test(test_leftovers),
 		cmocka_unit_test(test_seccomp),
 		cmocka_unit_test(test_syscalls),
