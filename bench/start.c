@@ -48,9 +48,11 @@ static int by_value(const void *a, const void *b)
 /* Sorts, and prints quartiles in microseconds. */
 static void print_row(const char *name, int64_t *ns, int n)
 {
+	int quarter = n / 4, half = n / 2;
+
 	qsort(ns, (size_t)n, sizeof(*ns), by_value);
-	printf("%-34s %8.1f %8.1f %8.1f\n", name, (double)ns[n / 4] / 1e3, (double)ns[n / 2] / 1e3,
-		(double)ns[n - 1 - n / 4] / 1e3);
+	printf("%-34s %8.1f %8.1f %8.1f\n", name, (double)ns[quarter] / 1e3, (double)ns[half] / 1e3,
+		(double)ns[n - 1 - quarter] / 1e3);
 }
 
 int main(int argc, char **argv)
@@ -58,7 +60,7 @@ int main(int argc, char **argv)
 	bool own = getenv("VARVE_RUNDIR") == NULL;
 	int64_t *plain, *traced, *extra;
 	struct fake *f = NULL;
-	int pairs;
+	int pairs, half;
 
 	if (argc < 3 || strcmp(argv[1], "--help") == 0) {
 		printf("usage: bench-start PLAIN TRACED [PAIRS]\n\n"
@@ -94,7 +96,8 @@ int main(int argc, char **argv)
 	print_row("plain", plain, pairs);
 	print_row("instrumented, one event", traced, pairs);
 	print_row("difference of each pair", extra, pairs);
-	printf("extra: %.3f ms (goal: at most 1)\n", (double)extra[pairs / 2] / 1e6);
+	half = pairs / 2;
+	printf("extra: %.3f ms (goal: at most 1)\n", (double)extra[half] / 1e6);
 	if (f)
 		fake_free(f);
 	free(plain);

@@ -220,7 +220,7 @@ static int converse(
  */
 static int attach(struct process *p, int64_t deadline)
 {
-	struct attached *old = atomic_load_explicit(&p->current, memory_order_relaxed), *new = old;
+	struct attached *old = atomic_load_explicit(&p->current, memory_order_relaxed), *new = NULL;
 	bool same;
 	int r;
 
@@ -240,7 +240,7 @@ static int attach(struct process *p, int64_t deadline)
 		objects_forget();
 		r = converse(p, NULL, deadline, &new);
 	}
-	if (r < 0)
+	if (r < 0 || !new)
 		return r;
 	tell_losses(p, new);
 	atomic_store_explicit(&p->current, new, memory_order_release);
