@@ -31,6 +31,8 @@
 #include "daemon/tick.h"
 #include "daemon/verbs.h"
 
+#define LOOP_NICE (-10)
+
 struct options {
 	bool foreground;
 	char *rundir; /* owned */
@@ -184,6 +186,15 @@ static void raise_fd_limit(void)
 	}
 }
 
+/*
+ * A program that starts waits for the loop, 50 ms at most, also where all CPUs are busy; what the loop
+ * does is short. Where we may not, we do not.
+ */
+static void raise_priority(void)
+{
+	setpriority(PRIO_PROCESS, 0, LOOP_NICE);
+}
+
 /* --- the daemon ----------------------------------------------------------------------------------- */
 
 static int parts_init(struct daemon *d)
@@ -244,6 +255,7 @@ static int daemon_run(struct daemon *d, int ready_fd)
 	if (r < 0) {
 		log_error("cannot start: %s", strerror(-r));
 	} else {
+		raise_priority();
 		uv_signal_init(d->loop, &term);
 		uv_signal_init(d->loop, &interrupt);
 		uv_signal_start(&term, stop_now, SIGTERM);
