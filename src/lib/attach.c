@@ -297,10 +297,12 @@ void attach_registered(struct process *p)
 		&p->patience, patience > spent ? patience - spent : 0, memory_order_relaxed);
 }
 
-/* With the lock held. Whether a system call may be made in an event call at all. */
+/* Whether a system call may be made in an event call at all. A kernel without filters says EINVAL. */
 static bool calls_allowed(void)
 {
-	return prctl(PR_GET_SECCOMP) == 0;
+	int r = prctl(PR_GET_SECCOMP);
+
+	return r == 0 || (r < 0 && errno == EINVAL);
 }
 
 struct attached *attach_from_event(struct process *p)

@@ -18,12 +18,12 @@
 #include "lib/test/fake-daemon.h"
 #include "wire/event.h"
 
-#define must(x)                                                                     \
-	do {                                                                        \
-		if (!(x)) {                                                         \
-			fprintf(stderr, "%s:%d: %s: %m\n", __FILE__, __LINE__, #x); \
-			abort();                                                    \
-		}                                                                   \
+#define must(x)                                                                                    \
+	do {                                                                                       \
+		if (!(x)) {                                                                        \
+			fprintf(stderr, "%s:%d: %s: %m\n", __FILE__, __LINE__, #x);                \
+			abort();                                                                   \
+		}                                                                                  \
 	} while (0)
 
 /* --- run directory ---------------------------------------------------------------------------- */

@@ -28,12 +28,12 @@ VARVE_EVENT(subject, twice, VARVE_INFO, (u64, n));
 VARVE_EVENT(subject, child, VARVE_INFO, (i32, pid), (u32, n), (str, route));
 VARVE_EVENT(subject, handler, VARVE_INFO, (u32, depth), (u32, n));
 
-#define check(x)                                                                         \
-	do {                                                                             \
-		if (!(x)) {                                                              \
-			fprintf(stderr, "subject: %s:%d: %s\n", __FILE__, __LINE__, #x); \
-			exit(1);                                                         \
-		}                                                                        \
+#define check(x)                                                                                   \
+	do {                                                                                       \
+		if (!(x)) {                                                                        \
+			fprintf(stderr, "subject: %s:%d: %s\n", __FILE__, __LINE__, #x);           \
+			exit(1);                                                                   \
+		}                                                                                  \
 	} while (0)
 
 extern char **environ;
