@@ -18,7 +18,7 @@
 
 static uint64_t control_epoch(void)
 {
-	return atomic_load_explicit(&control->epoch, memory_order_acquire);
+	return atomic_load_explicit(&control_page()->epoch, memory_order_acquire);
 }
 
 static bool clock_usable(uint32_t clock)
@@ -109,7 +109,7 @@ static int map_pool(
 	/* Or a core dump would fill all of it. */
 	madvise(base, w->span, MADV_DONTDUMP);
 	a = pool_slot(p);
-	r = ring_writer_init(&a->writer, base, w->span, control, (enum ring_mode)hello->mode,
+	r = ring_writer_init(&a->writer, base, w->span, control_page(), (enum ring_mode)hello->mode,
 		(enum trace_clock)hello->clock);
 	if (r < 0) {
 		munmap(base, w->span);
@@ -176,7 +176,7 @@ static int converse(
 	struct process *p, struct attached *current, int64_t deadline, struct attached **ret)
 {
 	uint64_t epoch = control_epoch();
-	uint32_t clock = atomic_load_explicit(&control->clock, memory_order_relaxed);
+	uint32_t clock = atomic_load_explicit(&control_page()->clock, memory_order_relaxed);
 	struct wire_hello hello = {
 		.cookie = current ? current->cookie : 0,
 		.epoch = epoch,
@@ -310,7 +310,7 @@ struct attached *attach_from_event(struct process *p)
 	struct attached *a = atomic_load_explicit(&p->current, memory_order_acquire);
 	int r;
 
-	if (!control)
+	if (!control_page())
 		return NULL;
 	if (a && a->epoch == control_epoch() && !objects_unsent())
 		return a;

@@ -8,8 +8,7 @@
 #include "lib/control.h"
 #include "lib/sys.h"
 
-const struct control_page *control;
-
+static const struct control_page *_Atomic control;
 static struct sockaddr_un app_socket = { .sun_family = AF_UNIX };
 static uid_t directory_uid;
 
@@ -36,7 +35,7 @@ static int map_file(int dir_fd)
 	/* Not filled in yet is all right: it will be before bit 31 of word 0 is set. */
 	if (c->magic == 0 || (c->magic == CONTROL_MAGIC && c->version == CONTROL_VERSION &&
 				     c->n_words == CONTROL_N_WORDS)) {
-		__atomic_store_n(&control, c, __ATOMIC_RELEASE);
+		atomic_store_explicit(&control, c, memory_order_release);
 		r = 0;
 	} else {
 		munmap((void *)c, CONTROL_SIZE);
@@ -71,12 +70,17 @@ static int map_in(const char *dir, const char *below)
 	return r;
 }
 
+const struct control_page *control_page(void)
+{
+	return atomic_load_explicit(&control, memory_order_acquire);
+}
+
 int control_map(void)
 {
 	const char *dir;
 	int r;
 
-	if (control)
+	if (control_page())
 		return 0;
 	dir = secure_getenv("VARVE_RUNDIR");
 	if (dir && *dir)
@@ -90,7 +94,7 @@ int control_map(void)
 
 const uint32_t *control_word(uint32_t i)
 {
-	const struct control_page *c = control;
+	const struct control_page *c = control_page();
 
 	return c && i < CONTROL_N_WORDS ? (const uint32_t *)((const char *)c + POOL_PAGE) + i
 					: NULL;

@@ -13,8 +13,8 @@
 #include <sys/un.h>
 #include "ring/layout.h"
 
-/* NULL where there is none. */
-extern const struct control_page *control;
+/* NULL where there is none; set once. */
+const struct control_page *control_page(void);
 
 /*
  * Maps it if it is not yet: from VARVE_RUNDIR, or /run/varve, or $XDG_RUNTIME_DIR/varve. Not for

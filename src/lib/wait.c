@@ -38,7 +38,7 @@ void wait_for_daemon(void)
 	sigset_t all, old;
 	pthread_t thread;
 
-	if (started || control || !s || strcmp(s, "1") != 0)
+	if (started || control_page() || !s || strcmp(s, "1") != 0)
 		return;
 	started = true;
 	sigfillset(&all);

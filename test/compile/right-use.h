@@ -13,9 +13,9 @@ VARVE_ENUM(sign, ("minus", -5, -1), ("zero", 0));
 VARVE_EVENT(ok, none, VARVE_EMERG);
 VARVE_EVENT(ok, one, VARVE_DEBUG, (u32, len));
 VARVE_EVENT(ok, all, VARVE_INFO, (u8, a), (u16, b), (u32, c), (u64, d), (i8, e), (i16, f), (i32, g),
-	(i64, h), (x8, i), (x16, j), (x32, k), (x64, l), (bool, m), (float, n), (double, o), (str, p),
-	(array, u32, q, 3), (seq, double, r), (text, s, 8), (textseq, t), (enumeration, u8, u, state),
-	(enumeration, i64, v, sign));
+	(i64, h), (x8, i), (x16, j), (x32, k), (x64, l), (bool, m), (float, n), (double, o),
+	(str, p), (array, u32, q, 3), (seq, double, r), (text, s, 8), (textseq, t),
+	(enumeration, u8, u, state), (enumeration, i64, v, sign));
 VARVE_EVENT(ok, unused, VARVE_INFO, (str, text));
 VARVE_EVENT(ok, keywords, VARVE_INFO, (u8, int), (u8, class), (str, this), (str, register));
 /* Names that the code behind the macro uses itself, or libc. */
@@ -37,8 +37,8 @@ int use(int argc, char **argv)
 	double r[2] = { 1.5, 2.5 };
 
 	varve_ok_none();
-	varve_ok_all(1, 2, 3, 4, -1, -2, -3, -4, 1, 2, 3, 4, true, 1.5f, 2.5, "p", q, r, 2, "text", "seq",
-		3, BUSY, -3);
+	varve_ok_all(1, 2, 3, 4, -1, -2, -3, -4, 1, 2, 3, 4, true, 1.5f, 2.5, "p", q, r, 2, "text",
+		"seq", 3, BUSY, -3);
 	varve_ok_keywords(1, 2, "this", argv[0]);
 	varve_ok_names(argv[0], "literal", NULL, 1, 2, (const uint8_t *)"bytes", 5, 3, 4, 5);
 	varve_printf(VARVE_INFO, "no arguments");

@@ -14,7 +14,7 @@
 #include "ring/ring.h"
 #include "wire/wire.h"
 
-#define FAKE_LAYOUTS_MAX 1024
+#define FAKE_LAYOUTS_MAX 16384
 #define FAKE_POOLS_MAX	 4096
 #define FAKE_SUBS	 64 /* small sub-buffers of a pool; 16 of 64 KiB are promised, too */
 

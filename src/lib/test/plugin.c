@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A library with events that is loaded and unloaded. */
+/* A library with events that is loaded and unloaded; built twice. */
 #include "lib/test/subject.h"
 
 VARVE_EVENT(plugin, hello, VARVE_INFO, (u32, n), (str, where));

@@ -335,6 +335,11 @@ static void case_load(const char *plugin, uint32_t n)
 	(void)n;
 	check(!"a static program loads nothing");
 }
+
+static void case_storm(const char *folder, bool quick)
+{
+	case_load(folder, quick);
+}
 #else
 static void case_load(const char *plugin, uint32_t n)
 {
@@ -351,6 +356,66 @@ static void case_load(const char *plugin, uint32_t n)
 		check(dlclose(module) == 0);
 		check(!dlopen(plugin, RTLD_NOW | RTLD_NOLOAD));
 	}
+}
+
+static void *tick_for_ever(void *unused)
+{
+	(void)unused;
+	for (uint32_t i = 0;; i++) {
+		varve_subject_tick(i);
+		if (i % 256 == 0)
+			usleep(500);
+	}
+	return NULL;
+}
+
+static _Atomic int loaders;
+
+static void *load_until_told(void *plugin)
+{
+	loaders++;
+	for (uint32_t i = 0; loaders > 0; i++) {
+		void *module = dlopen(plugin, RTLD_NOW);
+		void (*call)(uint32_t);
+
+		check(module);
+		*(void **)&call = dlsym(module, "plugin_call");
+		call(i);
+		dlclose(module);
+	}
+	return NULL;
+}
+
+/* All at once: threads that emit, load and unload, and fork; then exit() or quick_exit() while
+ * threads still emit. */
+static void case_storm(const char *folder, bool quick)
+{
+	char path[2][512];
+	pthread_t thread[4], loader[4];
+	int64_t until = now() + 1500000000;
+
+	for (int i = 0; i < 4; i++)
+		check(pthread_create(&thread[i], NULL, tick_for_ever, NULL) == 0);
+	for (int i = 0; i < 4; i++) {
+		snprintf(path[i % 2], sizeof(path[0]), "%s/subject-plugin%s.so", folder,
+			i % 2 ? "2" : "");
+		check(pthread_create(&loader[i], NULL, load_until_told, path[i % 2]) == 0);
+	}
+	while (now() < until) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			child_emits("storm", 10);
+			_exit(0);
+		}
+		reap(pid);
+		usleep(20000);
+	}
+	loaders = -100;
+	for (int i = 0; i < 4; i++)
+		pthread_join(loader[i], NULL);
+	if (quick)
+		quick_exit(0);
 }
 #endif
 
@@ -412,6 +477,8 @@ int subject_main(int argc, char **argv)
 		case_altstack();
 	else if (strcmp(name, "load") == 0)
 		case_load(arg, 50);
+	else if (strcmp(name, "storm") == 0 || strcmp(name, "quick-storm") == 0)
+		case_storm(arg, name[0] == 'q');
 	else if (strcmp(name, "seccomp") == 0)
 		case_seccomp();
 	else

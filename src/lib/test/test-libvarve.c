@@ -632,6 +632,29 @@ static void test_load(void **state)
 	fake_free(f);
 }
 
+/* Threads that emit, load, unload and fork, while the daemon is replaced again and again. */
+static void test_storm(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct fake *f = fake_new(false);
+		struct subject s = start(f, 0, i ? "quick-storm" : "storm", getenv("SUBJECT_DIR"));
+		int64_t until = now_us() + 1200000;
+		struct fake_pool *p;
+
+		while (now_us() < until) {
+			usleep(40000);
+			fake_renew(f);
+		}
+		assert_string_equal(hear(&s), "");
+		assert_int_equal(end(&s), 0);
+		p = fake_pool_of(f, s.pid);
+		assert_non_null(p);
+		print_message("%u pools in %u conversations, %u records in the last\n", f->n_pools,
+			f->n_conversations, (unsigned)fake_count(f, p, 0));
+		fake_free(f);
+	}
+}
+
 /* Two copies of libvarve in one process: each has its own pool. */
 static void test_mixed(void **state)
 {
@@ -811,6 +834,7 @@ int main(void)
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_altstack),
 		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_lock_mode),
