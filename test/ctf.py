@@ -149,6 +149,8 @@ class Trace:
         return sum(counted.values())
 
 
-def gaps(seqs):
-    """[(before, after), ...] wherever seq does not rise by one."""
+def gaps(seqs, since=0):
+    """[(before, after), ...] wherever seq does not rise by one, from a time on. A stream that was
+    silent for long may hold older events still, beyond a hole; complete_since is after it."""
+    seqs = [s for s in seqs if s[0] >= since]
     return [(a[1], b[1]) for a, b in zip(seqs, seqs[1:]) if b[1] != a[1] + 1]

@@ -66,7 +66,7 @@ def test_no_system_call_in_an_event(device):
     began = False
     for line in (device.dir / "strace").read_text().splitlines():
         tid, when, call = line.split(None, 2)
-        if int(tid) != account.tid:
+        if int(tid) != account.tid or call.startswith("<..."):
             continue
         if call.startswith("gettid"):  # the writer's own, right before its first event
             began = True
@@ -77,7 +77,8 @@ def test_no_system_call_in_an_event(device):
             pytest.fail(f"an event made a system call: {line}")
     print(dict(calls), f"in {times[-1] - times[0] if times else 0:.1f} s")
     # glibc frees the thread's stack with one madvise when it ends.
-    assert calls["madvise"] <= 9
+    # What was promised at the start: 8 small and 8 large sub-buffers at most, on the way.
+    assert calls["madvise"] <= 17
     assert calls["futex"] <= 2 + (times[-1] - times[0] if times else 0)
 
 
