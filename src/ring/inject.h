@@ -9,6 +9,7 @@
 
 enum ring_inject_point {
 	INJECT_SCAN,	/* writer: about to look at entry idx in its scan for the oldest */
+	INJECT_AGE,	/* writer: has read its end_ts, but not yet whether it is retired */
 	INJECT_CLAIM,	/* writer: all gathered, the switch section comes next */
 	INJECT_LOCKED,	/* lock-owned writer: has the stream */
 	INJECT_COUNTED, /* lock-owned writer: count stored, pos not yet */

@@ -293,10 +293,12 @@ static uint32_t find_free(struct ring_writer *w, uint32_t ch, uint64_t *ret_stat
 /*
  * The oldest RETIRED one of the channel: the one that ended first. (Not the one that began first: a
  * stream that slept may have begun its own long ago and filled it just now; taken first, it would
- * leave a hole in what is newest.) The first pass takes the smallest end_ts. While it runs,
- * streams go on: what it saw as current may be retired and be older than its choice. So a second
- * pass takes the smallest gen of the chosen stream: older gens can vanish, but never appear, so
- * that answer holds however long this thread slept. Without it, snapshots have holes in the middle.
+ * leave a hole in what is newest.)
+ *
+ * The first pass takes the smallest end_ts. While it runs, streams go on: what it saw as current may
+ * be retired and be older than its choice. So a second pass takes the smallest gen of the chosen
+ * stream: older gens can vanish, but never appear, so that answer holds however long this thread
+ * slept. Without it, snapshots have holes in the middle.
  */
 static uint32_t find_oldest(const struct ring_writer *w, uint32_t ch, uint64_t *ret_state)
 {
@@ -312,8 +314,16 @@ static uint32_t find_oldest(const struct ring_writer *w, uint32_t ch, uint64_t *
 			continue;
 		end_ts = atomic_load_explicit(
 			&writer_entry(w, i.idx)->end_ts, memory_order_relaxed);
-		/* First the time: it spares most of the looks at streams' hot lines. */
-		if (end_ts < best_ts && is_retired(w, i.idx, s)) {
+		INJECT(INJECT_AGE);
+		/* First the time: it spares most of the looks at streams' hot lines. It may be that
+		 * of an earlier life, which is earlier still: of this one it is after (Q). */
+		if (end_ts >= best_ts || !is_retired(w, i.idx, s))
+			continue;
+#ifndef RING_MUTANT_STALE_END
+		end_ts = atomic_load_explicit(
+			&writer_entry(w, i.idx)->end_ts, memory_order_relaxed);
+#endif
+		if (end_ts < best_ts) {
 			best_ts = end_ts;
 			best_state = s;
 			best = i.idx;

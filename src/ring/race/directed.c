@@ -161,6 +161,41 @@ static void case_scan_sleeps(void)
 	harness_snapshot(true);
 }
 
+/* The scan has read when idx, another stream's current one, ended: in its life before. Now that
+ * stream ends it. It is the newest of all, and must not be taken for the oldest. */
+static void end_current(void)
+{
+	pin_to_cpu(TEST_CPU);
+	emit_switches(2, 1);
+	pin_to_cpu(1);
+	hook.running = false;
+	note_states();
+}
+
+static void case_stale_end(void)
+{
+	uint64_t taken;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		printf("skipped: needs two CPUs\n");
+		exit(77);
+	}
+	init_full(1);
+	/* The other CPU's stream holds everything but the current one of this CPU. */
+	pin_to_cpu(1);
+	while (pos_gen(test_line(0, 1)->pos) != ((GEN_MASK - 20 + 3 * N_SMALL) & GEN_MASK))
+		harness_emit(3, 0, BODY);
+	while (ring_has_room(&test_writer, test_line(0, 1)->pos, RECORD_COMPACT + BODY))
+		harness_emit(3, 0, BODY);
+	hook_set(INJECT_AGE, (int)current_idx(TEST_CPU) + 1, end_current);
+	harness_emit(3, 0, BODY);
+	hook_done();
+	taken = states_at_claim[current_idx(1)];
+	if (state_cpu(taken) != 1)
+		defect(DEFECT_OLDEST, "took the newest, gen %x of the other stream", state_gen(taken));
+	harness_snapshot(false);
+}
+
 /* --- what may happen between gathering and the switch section ------------------------------------- */
 
 static uint64_t gathered_pos;
@@ -633,6 +668,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} cases[] = {
 		{ "scan-sleeps", case_scan_sleeps },
+		{ "stale-end", case_stale_end },
 		{ "small-record", case_small_record },
 		{ "aba", case_aba },
 		{ "next", case_next },
