@@ -315,10 +315,15 @@ struct attached *attach_from_event(struct process *p)
 	if (a && a->epoch == control_epoch() && !objects_unsent())
 		return a;
 	if (!control_listens() ||
-		sys_now_coarse() < atomic_load_explicit(&p->retry_at, memory_order_relaxed) ||
-		!process_try_lock(p))
+		sys_now_coarse() < atomic_load_explicit(&p->retry_at, memory_order_relaxed))
 		return NULL;
-	r = calls_allowed() ? attach(p, sys_now() + event_patience(p)) : -EACCES;
+	if (!calls_allowed()) {
+		schedule(p, -EACCES);
+		return NULL;
+	}
+	if (!process_try_lock(p))
+		return NULL;
+	r = attach(p, sys_now() + event_patience(p));
 	schedule(p, r);
 	process_unlock(p);
 	return r == 0 ? atomic_load_explicit(&p->current, memory_order_acquire) : NULL;

@@ -7,6 +7,8 @@
 
 #define PATIENCE_MS	50
 #define PATIENCE_MS_MAX 60000
+#define LOCK_AGAIN_NS	100000
+#define LOCK_TRIES	50000
 
 struct process *process;
 bool process_unwiped;
@@ -69,23 +71,35 @@ struct process *process_check_pid(struct process *p)
 bool process_try_lock(struct process *p)
 {
 	uint32_t none = 0;
+	uint64_t signals;
 
-	return atomic_compare_exchange_strong_explicit(
-		&p->lock, &none, 1, memory_order_acquire, memory_order_relaxed);
+	if (atomic_load_explicit(&p->lock, memory_order_relaxed))
+		return false;
+	signals = sys_signals_block();
+	if (!atomic_compare_exchange_strong_explicit(
+		    &p->lock, &none, 1, memory_order_acquire, memory_order_relaxed)) {
+		sys_signals_restore(signals);
+		return false;
+	}
+	p->signals = signals;
+	return true;
 }
 
+/* Counts its tries, not the time: the whole process may have been stopped meanwhile. */
 void process_lock(struct process *p)
 {
-	int64_t patient_until = sys_now() + 1000000000;
-
-	while (!process_try_lock(p)) {
-		if (sys_now() >= patient_until)
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (process_try_lock(p))
 			return;
-		sys_sleep(100000);
+		sys_sleep(LOCK_AGAIN_NS);
 	}
+	p->signals = sys_signals_block();
 }
 
 void process_unlock(struct process *p)
 {
+	uint64_t signals = p->signals;
+
 	atomic_store_explicit(&p->lock, 0, memory_order_release);
+	sys_signals_restore(signals);
 }

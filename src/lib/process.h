@@ -37,6 +37,7 @@ struct attached {
 struct process {
 	_Atomic(struct attached *) current; /* NULL: not attached */
 	_Atomic uint32_t lock;
+	uint64_t signals;	     /* that the holder of the lock had blocked before */
 	_Atomic uint32_t failed;     /* attempts in a row that came to nothing */
 	_Atomic uint64_t unattached; /* events lost since there is no pool, not yet told to one */
 	_Atomic int64_t retry_at;    /* no attempt before (CLOCK_MONOTONIC) */
@@ -64,9 +65,9 @@ static inline struct process *process_get(void)
 	return __builtin_expect(process_unwiped, 0) ? process_check_pid(process) : process;
 }
 
+/* With the lock go all signals: no handler, and no cancellation, takes its holder away. */
 bool process_try_lock(struct process *p);
-/* Waits up to a second, then takes it over: its holder was thrown out of an event call, by a
- * longjmp() in a signal handler for instance. */
+/* Waits; not for ever: after some seconds without the lock it goes on as if it had it. */
 void process_lock(struct process *p);
 void process_unlock(struct process *p);
 

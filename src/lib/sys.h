@@ -76,6 +76,20 @@ static inline uint32_t sys_tid(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
+/* Blocks all signals, those of libc's own too, and returns what was blocked before. */
+static inline uint64_t sys_signals_block(void)
+{
+	uint64_t all = ~UINT64_C(0), old = 0;
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &old, sizeof(all));
+	return old;
+}
+
+static inline void sys_signals_restore(uint64_t old)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
+}
+
 /* Not system calls, on the machines that matter. */
 static inline int64_t sys_now(void)
 {

@@ -45,13 +45,13 @@ struct fake {
 	pthread_mutex_t lock;
 	_Atomic int manner;
 	_Atomic uint32_t n_conversations;
-	uint32_t channels; /* of new pools */
-	uint32_t word;	   /* of new events */
+	_Atomic uint32_t channels; /* of new pools */
+	_Atomic uint32_t word;	   /* of new events */
 	/* One per index that was ever handed out, from 1 on; NULL: of an earlier epoch. */
 	struct wire_event *layouts[FAKE_LAYOUTS_MAX];
-	uint32_t n_layouts;
+	_Atomic uint32_t n_layouts;
 	struct fake_pool *pools[FAKE_POOLS_MAX];
-	uint32_t n_pools;
+	_Atomic uint32_t n_pools;
 };
 
 /* Makes the run directory and, unless absent, starts to listen. */

@@ -27,7 +27,7 @@ extern char **environ;
 
 #define WATCHDOG_MS 20000
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED true
 #else
 #define SANITIZED false
