@@ -270,15 +270,19 @@ out:
 
 /* --- lanes ------------------------------------------------------------------------------------ */
 
+/* The first record's low 32 bits of time count from the begin: it is never left further behind than
+ * the records that were left out in front of it. */
 static struct ctf_packet head_of(const struct writer *w, const struct snapshot_packet *k)
 {
-	const struct process *who = w->sn->processes[k->process].process;
+	const struct snapshot_process *p = &w->sn->processes[k->process];
+	const struct process *who = p->process;
+	uint64_t end = end_of(w->sn, k), begin = k->begin > p->horizon ? k->begin : p->horizon;
 
 	return (struct ctf_packet){
 		.uuid = w->sn->trace.uuid,
 		.stream = k->lane,
-		.ts_begin = k->begin,
-		.ts_end = end_of(w->sn, k),
+		.ts_begin = begin < end ? begin : end,
+		.ts_end = end,
 		.content = CTF_HEAD_PROCESS,
 		.size = packet_size(k),
 		.seq = k->seq,
