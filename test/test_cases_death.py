@@ -111,7 +111,10 @@ def test_kills_harm_nobody_else(device):
             slowest = max(slowest, time.monotonic() - began)
             found = trace.seqs()
             ((_, seen),) = [(k, v) for k, v in found.items() if k[0] == witness.pid]
-            assert gaps(seen) == [], "the witness has gaps"
+            since = trace.of(witness.pid)["complete_since"]
+            assert gaps(seen, since) == [], "the witness has gaps"
+            need(since <= max(seen[0][0], trace.report["taken_at"] - 19 * 10**9),
+                 "the witness is complete only since", trace.report["taken_at"] - since, "ns")
             # Those killed before their first event have nothing to be found.
             dead = [pid for pid in dead if emitted(logs[pid])[1] > 0]
             newest = dead[-1]

@@ -197,7 +197,8 @@ static void parties_balance(struct grant *g, const struct session *s)
 
 /* --- taking --------------------------------------------------------------------------------------- */
 
-/* Takes spare memory, as long as the party has more than its share. Not of the advance. */
+/* Takes spare memory, as long as the party has more than its share. Half a sub-buffer more is let
+ * be, or it would go to and fro. Not of the advance. */
 static void take_spare(struct grant *g, struct party *y, uint32_t size)
 {
 	struct pool *pool = y->process->pool;
@@ -205,7 +206,7 @@ static void take_spare(struct grant *g, struct party *y, uint32_t size)
 	for (uint32_t i = 0; i < g->view.n; i++) {
 		const struct sub_view *v = &g->view.subs[i];
 
-		if (y->need.live < y->share + size && !y->need.idle)
+		if (y->need.live < y->share + size / 2 && !y->need.idle)
 			return;
 		if (v->size != size ||
 			(v->use != SUB_USE_SPARE &&
@@ -219,7 +220,7 @@ static void take_spare(struct grant *g, struct party *y, uint32_t size)
 	}
 }
 
-/* Takes the oldest data. Half a sub-buffer more than the share is let be, or it would go to and fro. */
+/* Takes the oldest data, where data alone are more than the share. */
 static uint32_t take_data(struct grant *g, struct party *y, uint32_t max)
 {
 	struct pool *pool = y->process->pool;
@@ -228,12 +229,13 @@ static uint32_t take_data(struct grant *g, struct party *y, uint32_t max)
 	for (uint32_t i = 0; i < g->view.n && n < max; i++) {
 		const struct sub_view *v = &g->view.subs[i];
 
-		if (v->use != SUB_USE_RETIRED || y->need.live < y->share + v->size / 2 ||
+		if (v->use != SUB_USE_RETIRED || y->need.data < y->share + v->size / 2 ||
 			y->need.n_subs <= y->need.n_subs_min)
 			break;
 		if (pool_reclaim(pool, v->idx, v->state) != 0)
 			continue; /* its writer took it first */
 		y->need.live -= v->size;
+		y->need.data -= v->size;
 		y->need.n_subs--;
 		n++;
 	}

@@ -160,7 +160,7 @@ int need_measure(struct process *p, struct session *s, struct pool_view *view, u
 	if (r < 0)
 		return r;
 	result->moved |= view->moved;
-	result->switched |= view->switched > 0;
+	result->switched |= view->began;
 	rate_update(b, view->switched, dt_ns, s->window_ns);
 	if (view->moved)
 		b->moved_at = l.now;
@@ -176,6 +176,7 @@ int need_measure(struct process *p, struct session *s, struct pool_view *view, u
 		.advance = advance,
 		.n_subs = b->n_subs,
 		.n_subs_min = 2 * count_busy(view),
+		.data = view->bytes_data,
 		.growing = view->switched > 0,
 		.idle = view->bytes_data == 0 && b->rate == 0 && view->bytes_spare > 0,
 		.starving = view->switched > 0 && view->bytes_spare == 0,

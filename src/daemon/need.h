@@ -17,6 +17,7 @@
 struct need {
 	uint64_t need, floor; /* for the balance */
 	uint64_t live;	      /* bytes that it has, without those going and the advance */
+	uint64_t data;	      /* of them, those that hold records */
 	uint32_t advance;     /* large sub-buffers promised on top, for bursts */
 	uint32_t n_subs;
 	uint32_t n_subs_min; /* two for each stream in use */

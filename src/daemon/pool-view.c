@@ -26,7 +26,7 @@ static uint64_t stream_last_ts(const struct pool *p, uint32_t ch, uint32_t strea
 	return atomic_load_explicit(&ring_line(&p->ring, ch, stream)->last_ts, memory_order_relaxed);
 }
 
-/* Bytes of sub-buffers that lie between two positions of a stream, as far as one can tell. */
+/* Bytes of sub-buffers that a stream filled between two positions, as far as one can tell. */
 static uint64_t stream_switched(const struct pool *p, uint64_t from, uint64_t to)
 {
 	uint32_t gens = (pos_gen(to) - pos_gen(from)) & GEN_MASK;
@@ -34,6 +34,9 @@ static uint64_t stream_switched(const struct pool *p, uint64_t from, uint64_t to
 
 	if (gens == 0 || idx == SUB_NONE || gens > GEN_MASK / 2)
 		return 0;
+	/* One that had none begins one, and has filled nothing yet. */
+	if (geometry_idx(&p->ring.geometry, pos_off(from)) == SUB_NONE)
+		gens--;
 	return (uint64_t)gens * pool_sub_size(p, idx);
 }
 
@@ -54,6 +57,7 @@ static int streams_look(struct pool_view *v, struct pool *p, uint32_t ch, bool t
 		if (pos == b->seen[i])
 			continue;
 		v->moved = true;
+		v->began |= pos_gen(pos) != pos_gen(b->seen[i]);
 		v->switched += stream_switched(p, b->seen[i], pos);
 		if (tick)
 			b->seen[i] = pos;

@@ -32,7 +32,8 @@ struct pool_view {
 	uint32_t n, room;
 	uint64_t bytes_spare, bytes_promised, bytes_data;
 	uint32_t n_streams; /* that ever began a sub-buffer */
-	uint64_t switched;  /* bytes of sub-buffers begun since the last tick */
+	uint64_t switched;  /* bytes of sub-buffers filled since the last tick */
+	bool began;	    /* a stream has another sub-buffer than at the last tick */
 	bool moved;	    /* a pos changed since the last tick */
 };
 
