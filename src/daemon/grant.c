@@ -259,8 +259,9 @@ static uint32_t take_from(struct grant *g, struct session *s, struct party *y, u
 	pool_view_sort_by_age(&g->view);
 	take_spare(g, y, LARGE);
 	take_spare(g, y, SMALL);
-	/* What a snapshot is about to copy stays where it is. */
-	return pool->readers > 0 ? 0 : take_data(g, y, max);
+	/* Who gets all that it needs keeps its data: what it has too much of is spare, if less than one
+	 * sub-buffer. What a snapshot is about to copy stays where it is. */
+	return y->share >= y->need.need || pool->readers > 0 ? 0 : take_data(g, y, max);
 }
 
 /* --- giving --------------------------------------------------------------------------------------- */
