@@ -12,7 +12,7 @@ struct list {
 	struct list *prev, *next;
 };
 
-#define list_entry(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
+#define list_entry(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
 
 /* The element may be removed (and freed) by the body. */
 #define list_for_each(pos, head, type, member)                                                     \

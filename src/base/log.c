@@ -24,8 +24,8 @@ __attribute__((format(printf, 2, 0))) static void log_line(int level, const char
 	char line[1024];
 	int n, m;
 
-	n = log_levels ? snprintf(line, sizeof(line), "<%d>", level) :
-			 snprintf(line, sizeof(line), "%s: ", log_program);
+	n = log_levels ? snprintf(line, sizeof(line), "<%d>", level)
+		       : snprintf(line, sizeof(line), "%s: ", log_program);
 	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
 	if (m < 0)
 		return;

@@ -20,10 +20,14 @@ static void only_text_is_left(void **state)
 	clean("plain", 5, "plain");
 	clean("pl\0ain", 6, "pl");
 	clean("a\nb\x7f", 4, "a?b?");
-	clean("gr\xc3\xbc\xc3\x9f" "e", 7, "gr\xc3\xbc\xc3\x9f" "e");
+	clean("gr\xc3\xbc\xc3\x9f"
+	      "e",
+		7,
+		"gr\xc3\xbc\xc3\x9f"
+		"e");
 	clean("\xf0\x9f\x90\x9f", 4, "\xf0\x9f\x90\x9f");
 	clean("cut\xc3", 4, "cut?");
-	clean("\xc0\xaf", 2, "??");	/* overlong */
+	clean("\xc0\xaf", 2, "??");	 /* overlong */
 	clean("\xed\xa0\x80", 3, "???"); /* half of a pair of UTF-16 */
 	clean("\xf5\x80\x80\x80", 4, "????");
 	clean("", 0, "");

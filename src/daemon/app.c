@@ -110,8 +110,8 @@ static void conn_too_late(uv_timer_t *timer)
 
 /* --- answering ------------------------------------------------------------------------------------ */
 
-static int send_message(int fd, const void *head, size_t head_size, const void *data, size_t size,
-	int pass_fd)
+static int send_message(
+	int fd, const void *head, size_t head_size, const void *data, size_t size, int pass_fd)
 {
 	union {
 		struct cmsghdr align;
@@ -147,8 +147,8 @@ static int send_ids(struct conn *c)
 	int r;
 
 	head.n = n < IDS_PER_MESSAGE ? n : IDS_PER_MESSAGE;
-	r = send_message(c->fd, &head, sizeof(head), c->ids + c->n_sent,
-		head.n * sizeof(*c->ids), -1);
+	r = send_message(
+		c->fd, &head, sizeof(head), c->ids + c->n_sent, head.n * sizeof(*c->ids), -1);
 	if (r == 0)
 		c->n_sent += head.n;
 	return r;
@@ -281,8 +281,8 @@ static uint32_t event_id(struct daemon *d, uid_t uid, struct wire_event *layout_
 	if (registry_add(d->registry, layout_take, uid, &e) < 0)
 		goto refuse_bytes;
 	/* The word first: who learns the id finds it right. Then the index is spent for ever. */
-	atomic_store_explicit(&d->rundir.words[e->id], session_word(d, layout_take),
-		memory_order_release);
+	atomic_store_explicit(
+		&d->rundir.words[e->id], session_word(d, layout_take), memory_order_release);
 	atomic_store(&d->rundir.control->next, e->id + 1);
 	return e->id;
 

@@ -25,8 +25,8 @@ struct burial {
 /* --- pidfds --------------------------------------------------------------------------------------- */
 
 struct watch {
-	uv_poll_t poll; /* first: closed with it */
-	int pidfd;	/* owned */
+	uv_poll_t poll;		 /* first: closed with it */
+	int pidfd;		 /* owned */
 	struct process *process; /* NULL once it does not care any more */
 };
 
@@ -143,8 +143,7 @@ static struct ring_packet *packets_list(const struct process *p, uint32_t ch, ui
 	for (uint32_t i = 0; i < n; i++) {
 		const struct pool_sub *sub = &pool->subs[list[i].idx];
 
-		if (sub->ch == ch &&
-			(sub->kind == POOL_SUB_HELD || sub->kind == POOL_SUB_PROMISED))
+		if (sub->ch == ch && (sub->kind == POOL_SUB_HELD || sub->kind == POOL_SUB_PROMISED))
 			list[kept++] = list[i];
 	}
 	if (kept > 1)

@@ -13,10 +13,10 @@
 #include "daemon/clock.h"
 #include "ring/ring.h"
 
-#define NS_PER_S       UINT64_C(1000000000)
-#define FIRST_LOOK_NS  5000000	   /* baseline of the first measurement */
-#define REFINE_AFTER   NS_PER_S	   /* longer baselines replace it */
-#define PAIR_ROUNDS    8
+#define NS_PER_S      UINT64_C(1000000000)
+#define FIRST_LOOK_NS 5000000  /* baseline of the first measurement */
+#define REFINE_AFTER  NS_PER_S /* longer baselines replace it */
+#define PAIR_ROUNDS   8
 
 static uint64_t ns_of(clockid_t id)
 {
@@ -53,7 +53,8 @@ static uint64_t mul_div(uint64_t a, uint64_t b, uint64_t c)
 #ifdef __x86_64__
 static bool clocksource_is_tsc(void)
 {
-	static const char *const good[] = { "tsc\n", "kvm-clock\n", "hyperv_clocksource_tsc_page\n" };
+	static const char *const good[] = { "tsc\n", "kvm-clock\n",
+		"hyperv_clocksource_tsc_page\n" };
 	char name[64] = "";
 	int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
 		O_RDONLY | O_CLOEXEC);
@@ -164,7 +165,8 @@ uint64_t clock_now(const struct clock_state *c)
 
 void clock_map(struct clock_state *c, struct clock_map *ret)
 {
-	if (c->kind != TRACE_CLOCK_MONOTONIC && ns_of(CLOCK_MONOTONIC_RAW) - c->raw0 >= REFINE_AFTER)
+	if (c->kind != TRACE_CLOCK_MONOTONIC &&
+		ns_of(CLOCK_MONOTONIC_RAW) - c->raw0 >= REFINE_AFTER)
 		clock_measure(c);
 	ret->kind = c->kind;
 	ret->freq_hz = c->freq_hz;

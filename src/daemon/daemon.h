@@ -38,17 +38,17 @@ struct daemon {
 	struct clock_state clock;
 	struct registry *registry;
 	struct accounts accounts;
-	struct list sessions;  /* struct session.link */
-	struct list processes; /* struct process.link, alive and dead */
+	struct list sessions;			   /* struct session.link */
+	struct list processes;			   /* struct process.link, alive and dead */
 	struct session *channels[POOL_N_CHANNELS]; /* who has each; draining ones too */
 	uint64_t next_process;
 	uint32_t next_session;
 	uint32_t n_cpus_online;
-	uint32_t n_streams;	    /* of the pools made from now on: possible CPUs, at least 4 */
-	uint64_t started_at;	    /* trace clock */
-	struct app *app;  /* owned */
-	struct ctl *ctl;  /* owned; ctl.h: ctl_new(), ctl_free() */
-	struct tick *tick; /* owned */
+	uint32_t n_streams;    /* of the pools made from now on: possible CPUs, at least 4 */
+	uint64_t started_at;   /* trace clock */
+	struct app *app;       /* owned */
+	struct ctl *ctl;       /* owned; ctl.h: ctl_new(), ctl_free() */
+	struct tick *tick;     /* owned */
 	struct burial *burial; /* owned */
 	struct grant *grant;   /* owned */
 	struct retire *retire; /* owned */

@@ -26,17 +26,17 @@
 #include "daemon/session.h"
 #include "daemon/store.h"
 
-#define SMALL		GRANT_SMALL
-#define LARGE		GRANT_LARGE
-#define LARGE_FROM	(3 * LARGE) /* a share from which on a pool gets large sub-buffers */
-#define RESERVE_LARGE	2
-#define RESERVE_MINIMA	16
-#define TAKE_MAX	256u /* sub-buffers of all pools of a session, per tick */
-#define GIVE_MAX	1024u
-#define ADVANCE_PART	16 /* a newcomer gets this part of what is free, at most */
-#define MINIMUM_SUBS	2u /* small ones, per online CPU ... */
-#define MINIMUM_LOW	4u /* ... but at least, ... */
-#define MINIMUM_HIGH	8u /* ... and at most */
+#define SMALL	       GRANT_SMALL
+#define LARGE	       GRANT_LARGE
+#define LARGE_FROM     (3 * LARGE) /* a share from which on a pool gets large sub-buffers */
+#define RESERVE_LARGE  2
+#define RESERVE_MINIMA 16
+#define TAKE_MAX       256u /* sub-buffers of all pools of a session, per tick */
+#define GIVE_MAX       1024u
+#define ADVANCE_PART   16 /* a newcomer gets this part of what is free, at most */
+#define MINIMUM_SUBS   2u /* small ones, per online CPU ... */
+#define MINIMUM_LOW    4u /* ... but at least, ... */
+#define MINIMUM_HIGH   8u /* ... and at most */
 
 struct party {
 	struct process *process; /* NULL: the dead of a uid */
@@ -48,7 +48,7 @@ struct party {
 
 struct grant {
 	struct pool_view view;
-	struct party *parties; /* owned, reused */
+	struct party *parties;	       /* owned, reused */
 	struct balance_party *numbers; /* owned, likewise */
 	size_t n, room;
 	uint64_t last_tick; /* trace clock */
@@ -197,8 +197,8 @@ static void parties_balance(struct grant *g, const struct session *s)
 
 /* --- taking --------------------------------------------------------------------------------------- */
 
-/* Takes spare memory, as long as the party has more than its share. Half a sub-buffer more is let
- * be, or it would go to and fro. Not of the advance. */
+/* Takes spare memory, as long as the party has more than its share; not of the advance. Half a
+ * sub-buffer more is let be, or one would be taken and given again for ever. */
 static void take_spare(struct grant *g, struct party *y, uint32_t size)
 {
 	struct pool *pool = y->process->pool;
@@ -362,8 +362,8 @@ static void advance_all(struct grant *g, struct session *s)
 		if (!y->process)
 			continue;
 		if (y->need.advance > s->advance)
-			pool_revoke_promised(y->process->pool, s->channel, 1,
-				y->need.advance - s->advance);
+			pool_revoke_promised(
+				y->process->pool, s->channel, 1, y->need.advance - s->advance);
 		else
 			advance_give(s, y->process->pool, s->advance - y->need.advance);
 	}
@@ -437,8 +437,9 @@ static void pool_drain(struct session *s, struct process *p, struct grant_result
 			pool_revoke(pool, sub->idx);
 		else if (s->destroyed && pool->readers == 0 && sub->use == SUB_USE_RETIRED)
 			pool_reclaim(pool, sub->idx, sub->state);
-		else if (s->destroyed && pool->readers == 0 && sub->use == SUB_USE_BUSY && !v->moved &&
-			 stream < p->n_streams && now >= pool->channel[s->channel].retire_at)
+		else if (s->destroyed && pool->readers == 0 && sub->use == SUB_USE_BUSY &&
+			 !v->moved && stream < p->n_streams &&
+			 now >= pool->channel[s->channel].retire_at)
 			result->pending |= retire_add(s->daemon, p, s->channel, stream,
 				pool->channel[s->channel].seen[stream]);
 	}
@@ -455,8 +456,8 @@ static void session_drain(struct session *s, struct grant_result *result)
 	if (s->destroyed && s->charged == 0)
 		session_drained(s); /* s may be gone */
 	else if (s->destroyed)
-		result->next_ns = result->next_ns < UINT64_C(60000000000) ? result->next_ns :
-									    UINT64_C(60000000000);
+		result->next_ns = result->next_ns < UINT64_C(60000000000) ? result->next_ns
+									  : UINT64_C(60000000000);
 }
 
 /* --- all ------------------------------------------------------------------------------------------ */
@@ -582,8 +583,7 @@ void grant_minimum(struct process *p, struct session *s)
 	uint64_t advance;
 
 	while (b->charged - b->going < daemon_minimum(s->daemon)) {
-		if (!grant_make_room(s, SMALL) ||
-			pool_give(s->daemon, p->pool, s, 0, true) < 0)
+		if (!grant_make_room(s, SMALL) || pool_give(s->daemon, p->pool, s, 0, true) < 0)
 			return; /* its events are counted as lost until a tick finds memory */
 	}
 	/* A little of what is there, for others may come too. */

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GRANT_SMALL 4096u
-#define GRANT_LARGE 65536u
+#define GRANT_SMALL	  4096u
+#define GRANT_LARGE	  65536u
 #define GRANT_ADVANCE_MAX 8u /* large sub-buffers promised on top, to each process */
 
 struct daemon;

@@ -273,47 +273,24 @@ static int daemon_run(struct daemon *d, int ready_fd)
 	return r < 0 ? 1 : 0;
 }
 
-int main(int argc, char **argv)
+/* From the clock to the end. Returns the exit code. */
+static int daemon_main(const struct options *o, int ready_fd)
 {
-	struct options o = { 0 };
 	struct daemon d = { 0 };
-	int ready_fd = -1, code;
 	char *error = NULL;
 	uv_loop_t loop;
+	int code;
 
-	log_init("varved");
-	code = options_parse(&o, argc, argv);
-	if (code >= 0)
-		return code;
-	/* A relative path must outlive the chdir. */
-	if (!o.foreground && o.rundir[0] != '/') {
-		char *cwd = getcwd(NULL, 0),
-		     *path = cwd ? text_format("%s/%s", cwd, o.rundir) : NULL;
-
-		free(cwd);
-		free(o.rundir);
-		o.rundir = path;
-		if (!path)
-			return 1;
-	}
-	if (!o.foreground) {
-		ready_fd = background();
-		if (ready_fd < 0) {
-			log_error("cannot go to the background: %s", strerror(errno));
-			return 1;
-		}
-	}
 	signal(SIGPIPE, SIG_IGN);
 	raise_fd_limit();
-	if (clock_init(&d.clock, o.clock) < 0) {
+	if (clock_init(&d.clock, o->clock) < 0) {
 		log_error("this machine has no clock '%s' that is the same on all CPUs",
-			clock_name(o.clock));
+			clock_name(o->clock));
 		return 1;
 	}
-	if (rundir_init(&d.rundir, o.rundir, d.clock.kind, &error) < 0) {
+	if (rundir_init(&d.rundir, o->rundir, d.clock.kind, &error) < 0) {
 		log_error("%s", error ? error : "out of memory");
 		free(error);
-		free(o.rundir);
 		return 1;
 	}
 	list_init(&d.sessions);
@@ -327,6 +304,41 @@ int main(int argc, char **argv)
 	code = daemon_run(&d, ready_fd);
 	uv_loop_close(&loop);
 	rundir_fini(&d.rundir);
+	return code;
+}
+
+/* A relative path must outlive the chdir. Returns it made absolute; takes path over. */
+static char *absolute(char *path)
+{
+	char *cwd, *whole;
+
+	if (path[0] == '/')
+		return path;
+	cwd = getcwd(NULL, 0);
+	whole = cwd ? text_format("%s/%s", cwd, path) : NULL;
+	free(cwd);
+	free(path);
+	return whole;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { 0 };
+	int ready_fd = -1, code;
+
+	log_init("varved");
+	code = options_parse(&o, argc, argv);
+	if (code >= 0)
+		return code;
+	code = 1;
+	o.rundir = absolute(o.rundir);
+	if (o.rundir && !o.foreground) {
+		ready_fd = background();
+		if (ready_fd < 0)
+			log_error("cannot go to the background: %s", strerror(errno));
+	}
+	if (o.rundir && (o.foreground || ready_fd >= 0))
+		code = daemon_main(&o, ready_fd);
 	free(o.rundir);
 	return code;
 }

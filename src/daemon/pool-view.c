@@ -23,7 +23,8 @@ static uint64_t stream_last_ts(const struct pool *p, uint32_t ch, uint32_t strea
 {
 	if (!ring_line_exists(&p->ring, ch, stream))
 		return 0;
-	return atomic_load_explicit(&ring_line(&p->ring, ch, stream)->last_ts, memory_order_relaxed);
+	return atomic_load_explicit(
+		&ring_line(&p->ring, ch, stream)->last_ts, memory_order_relaxed);
 }
 
 /* Bytes of sub-buffers that a stream filled between two positions, as far as one can tell. */
@@ -118,9 +119,9 @@ static void sub_look(struct pool_view *v, struct pool *p, uint32_t idx, uint32_t
 	}
 	if (s.use == SUB_USE_RETIRED || s.use == SUB_USE_BUSY) {
 		s.begin_ts = atomic_load_explicit(&e->begin_ts, memory_order_relaxed);
-		s.last_ts = state_cpu(s.state) < p->ring.geometry.n_streams ?
-				    stream_last_ts(p, ch, state_cpu(s.state)) :
-				    now;
+		s.last_ts = state_cpu(s.state) < p->ring.geometry.n_streams
+				    ? stream_last_ts(p, ch, state_cpu(s.state))
+				    : now;
 		end = atomic_load_explicit(&e->end_ts, memory_order_relaxed);
 		/* Ended long after its last record if it was retired for silence; ended before
 		 * others were written if the stream went on. */
@@ -158,8 +159,8 @@ int pool_view_take(struct pool_view *v, struct pool *p, uint32_t ch, uint64_t no
 		for (uint32_t i = first; i < first + p->n_end[c] && v->n < need; i++) {
 			const struct pool_sub *sub = &p->subs[i];
 
-			if (sub->ch == ch && (sub->kind == POOL_SUB_HELD ||
-						     sub->kind == POOL_SUB_PROMISED))
+			if (sub->ch == ch &&
+				(sub->kind == POOL_SUB_HELD || sub->kind == POOL_SUB_PROMISED))
 				sub_look(v, p, i, ch, now);
 		}
 		first += g->n_subs[c];
@@ -205,8 +206,8 @@ void pool_view_sort_by_age(struct pool_view *v)
 /* The stream's count when this sub-buffer began. False if its header is not its own. */
 static bool header_n_before(const struct pool *p, const struct sub_view *s, uint64_t *ret)
 {
-	uint64_t id = state_make(SUB_ACTIVE, state_ch(s->state), state_cpu(s->state), 0,
-		state_gen(s->state));
+	uint64_t id = state_make(
+		SUB_ACTIVE, state_ch(s->state), state_cpu(s->state), 0, state_gen(s->state));
 	struct sub_header h;
 
 	if (pread(p->ring.fd, &h, sizeof(h), geometry_sub_off(&p->ring.geometry, s->idx)) !=

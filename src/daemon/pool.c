@@ -19,8 +19,8 @@
 #define LARGE_SHIFT	 16u
 /* The table in page 0 has 64 entries: so many small ones, and some large ones for the advance, that
  * promising them costs no further page. */
-#define SMALL_MAX	 (64u - 3 * GRANT_ADVANCE_MAX / 2)
-#define GIVE_TRIES	 8 /* entries that a program spoiled are passed over */
+#define SMALL_MAX  (64u - 3 * GRANT_ADVANCE_MAX / 2)
+#define GIVE_TRIES 8 /* entries that a program spoiled are passed over */
 
 /* --- geometry ------------------------------------------------------------------------------------- */
 
@@ -165,8 +165,8 @@ int pool_give(struct daemon *d, struct pool *p, struct session *s, uint32_t clas
 
 		if (p->subs[idx].kind != POOL_SUB_NONE)
 			continue;
-		r = promise ? ring_promise(&p->ring, idx, s->channel) :
-			      ring_grant(&p->ring, idx, s->channel);
+		r = promise ? ring_promise(&p->ring, idx, s->channel)
+			    : ring_grant(&p->ring, idx, s->channel);
 		tries++;
 		if (r == RING_BUSY) {
 			r = -ENOSPC;
@@ -252,7 +252,8 @@ uint32_t pool_revoke_promised(struct pool *p, uint32_t ch, uint32_t class, uint3
 void pool_punch_one(struct daemon *d, struct pool *p, uint32_t idx)
 {
 	if (p->subs[idx].kind == POOL_SUB_GOING &&
-		punch_range(p, geometry_sub_off(&p->ring.geometry, idx), pool_sub_size(p, idx)) == 0)
+		punch_range(p, geometry_sub_off(&p->ring.geometry, idx), pool_sub_size(p, idx)) ==
+			0)
 		books_drop(d, p, idx);
 }
 
@@ -272,8 +273,8 @@ void pool_drop(struct daemon *d, struct pool *p, uint32_t idx)
 	uint64_t s = atomic_load_explicit(state, memory_order_acquire);
 
 	/* No writer is left, so current ones may change too. */
-	atomic_store_explicit(state, state_make(SUB_ABSENT, 0, 0, state_ver(s) + 1, 0),
-		memory_order_release);
+	atomic_store_explicit(
+		state, state_make(SUB_ABSENT, 0, 0, state_ver(s) + 1, 0), memory_order_release);
 	books_going(p, idx);
 	pool_punch_one(d, p, idx);
 }
@@ -306,8 +307,7 @@ static void punch_gaps(struct pool *p)
 			punch_range(p, from, region + (UINT64_C(1) << g->region_shift) - from);
 	}
 	if (base_allowed(p) < UINT64_C(1) << g->region_shift)
-		punch_range(p, base_allowed(p),
-			(UINT64_C(1) << g->region_shift) - base_allowed(p));
+		punch_range(p, base_allowed(p), (UINT64_C(1) << g->region_shift) - base_allowed(p));
 }
 
 /* Bytes of the header region that are there. */

@@ -39,8 +39,8 @@ struct pool_channel_books {
 	uint32_t n_subs;  /* held or promised */
 	uint64_t rate;	  /* bytes of records a second: the most within about a window */
 	uint64_t burst_bytes, burst_ns; /* of the second under way */
-	uint64_t moved_at; /* trace clock: a look found that it had recorded */
-	uint64_t *seen;	  /* owned: pos of each stream at the last tick; NULL before the first */
+	uint64_t moved_at;		/* trace clock: a look found that it had recorded */
+	uint64_t *seen;	    /* owned: pos of each stream at the last tick; NULL before the first */
 	uint64_t retire_at; /* not before: silent sub-buffers that could not be ended (ticks) */
 	uint32_t retire_fails;
 };
@@ -85,7 +85,6 @@ void pool_drop(struct daemon *d, struct pool *p, uint32_t idx);
 
 /* Compares the memory that the pool has with what it was given; cuts off the rest. */
 void pool_audit(struct pool *p);
-
 
 /* Bytes of the channel that are promised and not yet there. */
 uint64_t pool_promised_bytes(const struct pool *p, uint32_t ch);

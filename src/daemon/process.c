@@ -110,8 +110,8 @@ int process_new(struct daemon *d, const struct process_identity *id, const struc
 	if (r < 0)
 		return r;
 	p = calloc(1, sizeof(*p));
-	r = p ? pool_new(d, h->room, h->mode == RING_LOCK ? RING_LOCK : RING_RSEQ, &p->pool) :
-		-ENOMEM;
+	r = p ? pool_new(d, h->room, h->mode == RING_LOCK ? RING_LOCK : RING_RSEQ, &p->pool)
+	      : -ENOMEM;
 	if (r < 0) {
 		free(p);
 		account_return(&d->accounts, id->uid, CHARGE_PROCESSES, 1);
@@ -182,8 +182,8 @@ int process_join(struct process *p, struct session *s)
 
 void process_leave(struct process *p, struct session *s)
 {
-	atomic_fetch_and_explicit(&ring_header(&p->pool->ring)->channels, ~(1u << s->channel),
-		memory_order_release);
+	atomic_fetch_and_explicit(
+		&ring_header(&p->pool->ring)->channels, ~(1u << s->channel), memory_order_release);
 }
 
 void process_drop_pool(struct process *p)

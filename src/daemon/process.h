@@ -33,10 +33,10 @@ struct watch;
 
 /* What one process did in one channel (session). */
 struct process_channel {
-	uint32_t serial;   /* of the session that this is about; another one's are stale */
-	uint64_t base;	   /* sum of N when the session began here: an earlier session's */
+	uint32_t serial; /* of the session that this is about; another one's are stale */
+	uint64_t base;	 /* sum of N when the session began here: an earlier session's */
 	uint64_t lost_base[N_LOST_REASONS];
-	uint64_t aged;	   /* records taken back or dropped because older than the window */
+	uint64_t aged; /* records taken back or dropped because older than the window */
 	uint64_t consumed;
 	uint64_t left_out[N_LEFT_OUT_REASONS]; /* of packets that the store refused */
 	uint64_t store_bytes;	/* in the session's store, its overhead included (store.c) */

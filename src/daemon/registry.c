@@ -94,7 +94,8 @@ static uint32_t *registry_bucket(const struct registry *r, uint64_t hash)
 	return &r->buckets[(hash ^ hash >> 32) & (r->n_buckets - 1)];
 }
 
-const struct registry_event *registry_find(const struct registry *r, const struct wire_event *layout)
+const struct registry_event *registry_find(
+	const struct registry *r, const struct wire_event *layout)
 {
 	uint64_t hash = wire_event_hash(layout);
 	const struct entry *e;

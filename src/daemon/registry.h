@@ -34,7 +34,8 @@ uint32_t registry_first(const struct registry *r);
 uint32_t registry_end(const struct registry *r);
 
 /* The entry of an equal layout, or NULL. */
-const struct registry_event *registry_find(const struct registry *r, const struct wire_event *layout);
+const struct registry_event *registry_find(
+	const struct registry *r, const struct wire_event *layout);
 
 /* Adds a layout that is not yet there; takes it over on success. 0, -ENOMEM or -ENOSPC (ids). */
 int registry_add(struct registry *r, struct wire_event *layout_take, uint32_t creator,

@@ -54,8 +54,8 @@ static int lock_take(struct rundir *r, char **ret_error)
 	if (flock(r->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		n = pread(r->lock_fd, pid, sizeof(pid) - 1, 0);
 		pid[strcspn(pid, "\n")] = '\0';
-		*ret_error = text_format("varved already runs in %s (pid %s)", r->path,
-			n > 0 ? pid : "unknown");
+		*ret_error = text_format(
+			"varved already runs in %s (pid %s)", r->path, n > 0 ? pid : "unknown");
 		return -EBUSY;
 	}
 	n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());

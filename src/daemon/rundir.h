@@ -16,10 +16,10 @@
 #include "ring/layout.h"
 
 struct rundir {
-	char *path;	 /* owned */
-	int lock_fd;	 /* owned */
-	int app_fd;	 /* owned: bound and listening, nonblocking */
-	int ctl_fd;	 /* owned: bound and listening, nonblocking */
+	char *path;		      /* owned */
+	int lock_fd;		      /* owned */
+	int app_fd;		      /* owned: bound and listening, nonblocking */
+	int ctl_fd;		      /* owned: bound and listening, nonblocking */
 	struct control_page *control; /* owned mapping of CONTROL_SIZE bytes */
 	_Atomic uint32_t *words;      /* in it: CONTROL_N_WORDS enable words */
 };

@@ -61,8 +61,8 @@ static void words_update(struct daemon *d)
 	for (uint32_t id = registry_first(d->registry); id < registry_end(d->registry); id++) {
 		const struct registry_event *e = registry_get(d->registry, id);
 
-		atomic_store_explicit(&d->rundir.words[id], session_word(d, e->layout),
-			memory_order_release);
+		atomic_store_explicit(
+			&d->rundir.words[id], session_word(d, e->layout), memory_order_release);
 	}
 }
 
@@ -89,8 +89,8 @@ static int rules_add(
 		r = pattern_list_add(l, &p);
 		if (r < 0) {
 			*ret_error = r == -E2BIG ? text_format("a session has at most %d patterns",
-							   PATTERN_RULES_MAX) :
-						   NULL;
+							   PATTERN_RULES_MAX)
+						 : NULL;
 			return r == -E2BIG ? -EINVAL : r;
 		}
 	}
@@ -143,7 +143,8 @@ uint64_t session_budget_min(const struct daemon *d)
 
 static bool name_valid(const char *name)
 {
-	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+	size_t n =
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
 
 	return n > 0 && n <= SESSION_NAME_MAX && name[n] == '\0' && name[0] != '.' &&
 	       name[0] != '-';
@@ -157,14 +158,16 @@ static int options_check(
 	uint64_t min = session_budget_min(d);
 
 	if (!name_valid(o->name)) {
-		*ret_error = text_format("'%.80s' is no name for a session: 1 to %u letters, digits, '.', "
-					 "'_', '-', not first '.' or '-'",
+		*ret_error = text_format(
+			"'%.80s' is no name for a session: 1 to %u letters, digits, '.', "
+			"'_', '-', not first '.' or '-'",
 			o->name, SESSION_NAME_MAX);
 		return -EINVAL;
 	}
 	if (session_find(d, o->name)) {
-		*ret_error = text_format("there is a session '%s' already ('varve destroy %s' ends it)",
-			o->name, o->name);
+		*ret_error =
+			text_format("there is a session '%s' already ('varve destroy %s' ends it)",
+				o->name, o->name);
 		return -EEXIST;
 	}
 	if (budget > SESSION_BUDGET_MAX) {
@@ -173,10 +176,11 @@ static int options_check(
 		return -EINVAL;
 	}
 	if (budget < min) {
-		*ret_error = text_format("a budget of %s is below the minimum of %s now (%llu bytes: "
-					 "a reserve, and %llu for each running process)",
-			units_size_format(a, budget), units_size_format(b, min),
-			(unsigned long long)min, (unsigned long long)daemon_minimum(d));
+		*ret_error =
+			text_format("a budget of %s is below the minimum of %s now (%llu bytes: "
+				    "a reserve, and %llu for each running process)",
+				units_size_format(a, budget), units_size_format(b, min),
+				(unsigned long long)min, (unsigned long long)daemon_minimum(d));
 		return -EINVAL;
 	}
 	return 0;
@@ -191,7 +195,8 @@ static int channel_alloc(struct daemon *d, struct session *s, char **ret_error)
 			return 0;
 		}
 	}
-	*ret_error = text_format("all %u channels are taken: destroy a session first", POOL_N_CHANNELS);
+	*ret_error =
+		text_format("all %u channels are taken: destroy a session first", POOL_N_CHANNELS);
 	return -ENOSPC;
 }
 
@@ -229,8 +234,8 @@ int session_create(
 		.refs = 1,
 	};
 	list_init(&s->link);
-	r = rules_add(&s->rules, o->n_patterns ? o->patterns : all, o->n_patterns ? o->n_patterns : 1,
-		false, ret_error);
+	r = rules_add(&s->rules, o->n_patterns ? o->patterns : all,
+		o->n_patterns ? o->n_patterns : 1, false, ret_error);
 	s->store = r == 0 ? store_new(s) : NULL;
 	if (r == 0 && (!s->name || !s->store))
 		r = -ENOMEM;

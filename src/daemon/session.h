@@ -64,8 +64,8 @@ struct session *session_find(const struct daemon *d, const char *name);
 uint64_t session_budget_min(const struct daemon *d);
 
 /* Creates a session and starts it. -EEXIST, -EINVAL, -ENOSPC (channels), -ENOMEM. */
-int session_create(struct daemon *d, const struct session_options *o, struct session **ret,
-	char **ret_error);
+int session_create(
+	struct daemon *d, const struct session_options *o, struct session **ret, char **ret_error);
 /* Starts a stopped session again, with the data that it has. */
 int session_start(struct session *s, char **ret_error);
 /* Records no more; its data stay. Fine if it is stopped already. */

@@ -20,7 +20,8 @@ static uint64_t sum(const struct balance_party *p, size_t n)
 
 static void all_get_their_need_while_it_lasts(void **state)
 {
-	struct balance_party p[] = { { .need = 100 }, { .need = 300 }, { .need = 50, .dead = true } };
+	struct balance_party p[] = { { .need = 100 }, { .need = 300 },
+		{ .need = 50, .dead = true } };
 
 	balance_fill(p, N(p), 450);
 	assert_int_equal(p[0].share, 100);
@@ -30,7 +31,8 @@ static void all_get_their_need_while_it_lasts(void **state)
 
 static void quiet_ones_keep_all_and_loud_ones_share_the_rest(void **state)
 {
-	struct balance_party p[] = { { .need = 10 }, { .need = 20 }, { .need = 1000 }, { .need = 5000 } };
+	struct balance_party p[] = { { .need = 10 }, { .need = 20 }, { .need = 1000 },
+		{ .need = 5000 } };
 
 	balance_fill(p, N(p), 430);
 	assert_int_equal(p[0].share, 10);

@@ -37,7 +37,7 @@ struct tick {
 	uv_sem_t go;
 	_Atomic bool quit;
 	enum tick_state state;
-	bool called; /* by a program, for the tick to come */
+	bool called;	    /* by a program, for the tick to come */
 	uint32_t n_handles; /* open still: the last one that closes frees this */
 };
 

@@ -19,7 +19,6 @@ uint32_t wire_type_size(uint8_t type);
  * Takes a whole HELLO apart: *ret is a copy, with a name that ends with NUL; *ret_exe points into
  * data, ret->exe_len bytes. 0 or -EBADMSG.
  */
-int wire_hello_parse(
-	const void *data, size_t size, struct wire_hello *ret, const char **ret_exe);
+int wire_hello_parse(const void *data, size_t size, struct wire_hello *ret, const char **ret_exe);
 
 #endif

@@ -38,8 +38,7 @@ int wire_head_check(const void *data, size_t size, enum wire_type *ret_type)
 	return 0;
 }
 
-int wire_hello_parse(
-	const void *data, size_t size, struct wire_hello *ret, const char **ret_exe)
+int wire_hello_parse(const void *data, size_t size, struct wire_hello *ret, const char **ret_exe)
 {
 	struct wire_hello h;
 

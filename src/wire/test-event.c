@@ -32,7 +32,8 @@ static void put_name(struct bytes *b, const char *name)
 	put(b, name, strlen(name));
 }
 
-static void put_field(struct bytes *b, uint8_t type, uint8_t element, uint32_t length, const char *name)
+static void put_field(
+	struct bytes *b, uint8_t type, uint8_t element, uint32_t length, const char *name)
 {
 	put_u8(b, type);
 	put_u8(b, element);
