@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -796,6 +797,32 @@ static void test_syscalls(void **state)
 	fake_free(f);
 }
 
+/* A socket of somebody else's, beside a control file of root's. */
+static void test_trust_peer(void **state)
+{
+	const int stranger = 12345;
+	struct fake *f;
+	char path[128];
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	f = fake_new(true);
+	snprintf(path, sizeof(path), "%s/control", f->dir);
+	assert_int_equal(chmod(f->dir, 0777), 0);
+	/* Of this thread alone, so not by the function of that name. */
+	assert_int_equal(syscall(SYS_setresuid, -1, stranger, -1), 0);
+	fake_listen(f);
+	assert_int_equal(syscall(SYS_setresuid, -1, 0, -1), 0);
+	assert_int_equal(chown(path, 0, 0), 0);
+	run(f, 0, "ticks", "1", &pid);
+	assert_int_equal(f->n_conversations, 0);
+	assert_int_equal(chown(f->dir, (uid_t)stranger, 0), 0);
+	run(f, 0, "ticks", "1", &pid);
+	assert_int_equal(f->n_conversations, 1);
+	fake_free(f);
+}
+
 /* A control file of somebody else is not obeyed. */
 static void test_trust(void **state)
 {
@@ -842,6 +869,7 @@ int main(void)
 		cmocka_unit_test(test_seccomp),
 		cmocka_unit_test(test_syscalls),
 		cmocka_unit_test(test_trust),
+		cmocka_unit_test(test_trust_peer),
 	};
 
 	if (!getenv("SUBJECT_DIR")) {
