@@ -10,9 +10,20 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include "ring/ring.h"
 #include "wire/wire.h"
+
+/* The fake daemon does not go on after an error of its own. */
+#define fake_must(x)                                                                               \
+	do {                                                                                       \
+		if (!(x)) {                                                                        \
+			fprintf(stderr, "%s:%d: %s: %m\n", __FILE__, __LINE__, #x);                \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
 
 #define FAKE_LAYOUTS_MAX 16384
 #define FAKE_POOLS_MAX	 4096
