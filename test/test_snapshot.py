@@ -19,9 +19,10 @@ def total(row):
             sum(row["left_out"].values()) + sum(row["lost"].values()))
 
 
+@pytest.mark.slow
 def test_loud_ones_have_no_hole(device):
     """More threads at full speed than CPUs: the newest part is there, whole; the sums are exact."""
-    device.start("s", "16M", window="5s")
+    device.start("s", "8M", window="5s")
     logs = {}
     for args in (["-t", "1"], ["-t", "2"], ["-r", "100"]):
         log = device.dir / f"log-{len(logs)}"
@@ -29,10 +30,10 @@ def test_loud_ones_have_no_hole(device):
         w.wait_line("ready")
         logs[w.pid] = log
     *louds, quiet = logs
-    full = 0.8 * 16 * 2**20
+    full = 0.8 * 8 * 2**20
     wait_for("the budget to be in use", lambda: device.session()["used"] > full)
     wait_for("a window", lambda: emitted(logs[quiet])[0] > 600)
-    for _ in range(4):
+    for _ in range(3):
         before = {pid: emitted(log)[0] for pid, log in logs.items()}
         trace = device.snapshot()
         after = {pid: emitted(log)[1] for pid, log in logs.items()}
@@ -79,7 +80,7 @@ def test_nothing_older_than_the_window(device):
 
 def test_deaths_meanwhile(device):
     """Writers are killed while snapshots are made; each trace is whole and each sum exact."""
-    device.start("s", "8M", window="10s")
+    device.start("s", "2M", window="10s")
     ended, stop, errors = {}, threading.Event(), []
 
     def kill_on():
@@ -105,7 +106,7 @@ def test_deaths_meanwhile(device):
     seen = set()
     try:
         wait_for("the first deaths", lambda: ended or errors)
-        for _ in range(12):
+        for _ in range(10):
             known = dict(ended)
             trace = device.snapshot()
             check_packets(trace)
