@@ -94,8 +94,8 @@
 		unsigned char *varve__p = varve__payload;                                          \
 		VARVE__EACH(VARVE__PUT, __VA_ARGS__)                                               \
 		(void)varve__p;                                                                    \
-		VARVE__KEEP(varve_##provider##_##name);                                            \
-		varve__emit(&varve_##provider##_##name##__event, varve__payload, varve__len);      \
+		varve__emit(varve__event(&varve_##provider##_##name##__slot), varve__payload,      \
+			varve__len);                                                               \
 	}                                                                                          \
 	static inline VARVE__INLINE void varve_##provider##_##name(                                \
 		VARVE__ARGUMENTS(VARVE__PARAMETER, void, __VA_ARGS__))                             \
@@ -130,18 +130,17 @@
 #define VARVE__FIXED_SIZE(...) (0 VARVE__EACH(VARVE__FIXED, __VA_ARGS__))
 
 /*
- * The pointer that libvarve finds the event by. KEEP, which makes no code, is what holds it: so an
- * event of a header costs nothing in the units that do not use it.
+ * The pointer that libvarve finds the event by. The code that records the event reaches it through
+ * this pointer, so neither compiler nor linker drops one without the other: an event of a header
+ * costs nothing in units that do not use it, and one that is used is found.
  */
 #define VARVE__SLOT(event)                                                                         \
 	static struct varve_event *event##__slot __attribute__((section("varve_events"), unused))  \
 		= &event##__event;                                                                 \
 	static inline VARVE__INLINE int event##__enabled(void)                                     \
 	{                                                                                          \
-		VARVE__KEEP(event);                                                                \
-		return varve__word(&event##__event) != 0;                                          \
+		return varve__word(varve__event(&event##__slot)) != 0;                             \
 	}
-#define VARVE__KEEP(event) __asm__ volatile("" : : "m"(event##__slot))
 
 /* clang-format on */
 
@@ -151,6 +150,13 @@ static const uint32_t varve__off __attribute__((unused)) = 0;
 static inline VARVE__INLINE uint32_t varve__word(const struct varve_event *e)
 {
 	return __atomic_load_n(__atomic_load_n(&e->word, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+/* The compiler does not see that a slot never changes. */
+static inline VARVE__INLINE struct varve_event *varve__event(struct varve_event **slot)
+{
+	__asm__("" : "+r"(slot));
+	return *slot;
 }
 
 /* The call goes by a pointer that the compiler cannot see through: a function that is bound at its

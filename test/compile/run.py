@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """run.py INCLUDE_DIR: what must compile compiles without a warning, and what must not does not, with
-a message that says why. By every compiler there is, as C and as C++. TAP on stdout."""
+a message that says why. By every compiler there is, as C and as C++. What is linked has the events
+that it uses. TAP on stdout."""
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
@@ -52,7 +55,53 @@ def wrong(compiler, name, expected, code):
     return f"{name}: {compiler}", status != 0 and said, f"expected: {expected}\n{messages}"
 
 
+# Two units of a library: four events that are used, varve_printf among them, and two that are not.
+UNITS = ["""
+#include <varve/varve.h>
+VARVE_EVENT(a, one, VARVE_INFO, (u32, x));
+VARVE_EVENT(a, unused, VARVE_INFO, (u32, x));
+int first(void);
+int first(void) { varve_a_one(5); return 0; }
+""", """
+#include <varve/varve.h>
+VARVE_EVENT(a, two, VARVE_INFO, (str, x));
+VARVE_EVENT(a, three, VARVE_INFO, (str, x));
+VARVE_EVENT(a, unused, VARVE_INFO, (u32, x));
+int second(void);
+int second(void) { varve_a_two("x"); varve_printf(VARVE_INFO, "x"); return varve_enabled(a, three); }
+"""]
+LINKS = [["-O0"], ["-O2"], ["-O2", "-flto"],
+         ["-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"],
+         ["-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections", "-fuse-ld=lld"]]
+
+
+def linked(compiler, options):
+    """Neither compiler nor linker loses an event, and what is not used is not there."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "units.so"
+        for number, unit in enumerate(UNITS):
+            (Path(folder) / f"{number}.c").write_text(unit)
+        run = subprocess.run([compiler, "-shared", "-fPIC", "-I", INCLUDE, *options, "-o", out,
+                              *Path(folder).glob("*.c")], text=True, stderr=subprocess.PIPE,
+                             check=False)
+        sections = subprocess.run(["readelf", "-SW", out], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, check=False).stdout
+    found = re.search(r" varve_events +PROGBITS +\S+ +\S+ +(\S+)", sections)
+    slots = int(found[1], 16) // 8 if found else 0
+    good = run.returncode == 0 and (slots == 4 or (slots > 4 and "-O0" in options))
+    return f"linked: {compiler} {' '.join(options)}", good, f"{slots} events\n{run.stderr}"
+
+
 def jobs(pool):
+    for compiler in "gcc", "clang":
+        for options in LINKS if which(compiler) else []:
+            if "lld" in options[-1] and not which("ld.lld"):
+                continue
+            if "-flto" in options and compiler == "clang":
+                if not which("ld.lld"):
+                    continue
+                options = [*options, "-fuse-ld=lld"]
+            yield pool.submit(linked, compiler, options)
     for compiler, stds in RIGHT.items():
         if not which(compiler):
             yield pool.submit(lambda c=compiler: (f"{c} # SKIP not installed", True, ""))
