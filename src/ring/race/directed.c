@@ -378,6 +378,70 @@ static void case_retire(void)
 		defect(DEFECT_WEDGED, "retired from another CPU");
 }
 
+/* --- what may happen between two steps of the daemon ----------------------------------------------- */
+
+/* The program goes once round its pool: what the daemon looks at is another life's by then. */
+static void whole_round(void)
+{
+	emit_switches(3, 2 * N_SMALL + 1);
+}
+
+static void case_copy_raced(void)
+{
+	static uint8_t buf[LARGE_SIZE];
+	struct ring_packet k = { .size = 0 };
+	struct checked c;
+
+	init_full(1);
+	for (uint32_t i = 0; i < N_SMALL; i++) {
+		uint64_t s = test_state(i);
+
+		if (!test_retired(i, s))
+			continue;
+		k = (struct ring_packet){ .idx = i, .ch = 0, .stream = TEST_CPU,
+			.gen = state_gen(s), .state = s, .begin_ts = test_entry(i)->begin_ts,
+			.end_ts = test_entry(i)->end_ts, .size = pair_low(test_entry(i)->close) };
+		/* Overwritten before its bytes are read: copied whole, but of another life. */
+		whole_round();
+		if (ring_copy(&test_pool, &k, buf) == 0)
+			harness_check(&k, buf, false, &c);
+		/* And while they are. */
+		k.state = test_state(i);
+		k.gen = state_gen(k.state);
+		k.begin_ts = test_entry(i)->begin_ts;
+		if (!test_retired(i, k.state))
+			continue;
+		hook_set(INJECT_COPY, 1, whole_round);
+		if (ring_copy(&test_pool, &k, buf) != RING_BUSY)
+			defect(DEFECT_RECORD, "a copy that was overtaken is taken for good");
+		hook_done();
+	}
+}
+
+static void case_daemon_raced(void)
+{
+	static const enum ring_inject_point points[] = { INJECT_RECLAIM, INJECT_PIN };
+	uint64_t pinned;
+
+	init_full(1);
+	for (uint32_t i = 0; i < 40; i++) {
+		uint32_t idx = i % N_SMALL;
+		uint64_t s = test_state(idx);
+		int r;
+
+		if (!test_retired(idx, s))
+			continue;
+		hook_set(points[i & 1], 1, whole_round);
+		r = i & 1 ? ring_pin(&test_pool, idx, s, &pinned) : ring_reclaim(&test_pool, idx, s);
+		hook_done();
+		if (r != RING_BUSY)
+			defect(DEFECT_PINNED, "took %u from its next owner", idx);
+	}
+	emit_switches(1, N_SMALL);
+	if (harness_snapshot(true) != N_SMALL)
+		defect(DEFECT_LOST, "sub-buffers are missing");
+}
+
 /* --- sizes, clocks -------------------------------------------------------------------------------- */
 
 static void case_oversize(void)
@@ -674,6 +738,8 @@ int main(int argc, char **argv)
 		{ "next", case_next },
 		{ "next-state", case_next_state },
 		{ "retire", case_retire },
+		{ "copy-raced", case_copy_raced },
+		{ "daemon-raced", case_daemon_raced },
 		{ "oversize", case_oversize },
 		{ "wrap", case_wrap },
 		{ "ties", case_ties },
