@@ -43,22 +43,22 @@
 #define POOL_MAGIC   UINT64_C(0x314c4f4f50565256) /* "VRVPOOL1" */
 #define POOL_VERSION 1u
 
-#define POOL_PAGE          4096u
-#define POOL_N_CHANNELS    31u /* one bit each in an enable word; bit 31 means "attach" */
+#define POOL_PAGE	   4096u
+#define POOL_N_CHANNELS	   31u /* one bit each in an enable word; bit 31 means "attach" */
 #define POOL_N_CLASSES_MAX 3u  /* regions 1 to 3; region 0 is the header's */
-#define POOL_N_REGIONS     4u
+#define POOL_N_REGIONS	   4u
 #define POOL_STREAMS_MAX   4096u /* 12 bits of cpu in a state word */
-#define POOL_LINES0_OFF    1024u
-#define POOL_LINES0_MAX    16u /* this many lines of channel 0 fit in page 0 */
-#define POOL_TABLE_OFF     2048u
+#define POOL_LINES0_OFF	   1024u
+#define POOL_LINES0_MAX	   16u /* this many lines of channel 0 fit in page 0 */
+#define POOL_TABLE_OFF	   2048u
 
 /* Sub-buffer and record sizes in bytes. */
-#define SUB_HEADER_SIZE	 32u
-#define RECORD_COMPACT	 6u  /* u16 id, u32 low timestamp */
-#define RECORD_EXTENDED	 14u /* u16 0xffff, u32 id, u64 timestamp */
-#define RECORD_ESCAPE	 0xffffu
-#define RECORD_SLACK	 8u    /* a writer copies whole words and may spill over the record's end */
-#define RECORD_BODY_MAX	 4040u /* contexts and payload; header, record and slack fit 4 KiB */
+#define SUB_HEADER_SIZE 32u
+#define RECORD_COMPACT	6u  /* u16 id, u32 low timestamp */
+#define RECORD_EXTENDED 14u /* u16 0xffff, u32 id, u64 timestamp */
+#define RECORD_ESCAPE	0xffffu
+#define RECORD_SLACK	8u    /* a writer copies whole words and may spill over the record's end */
+#define RECORD_BODY_MAX 4040u /* contexts and payload; header, record and slack fit 4 KiB */
 
 /* Why a record was not made. The order is that of lost[] in a stream line, and of the reports. */
 enum lost_reason {
@@ -214,13 +214,13 @@ struct pool_channel {
 struct pool_header {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t header_size;	      /* sizeof(struct pool_header); a newer one may be larger */
-	uint64_t features_required;   /* unknown bit here: do not use the pool */
-	uint64_t features_optional;   /* unknown bit here: ignore */
-	uint64_t cookie;	      /* names this pool; random, never 0 */
+	uint32_t header_size;	    /* sizeof(struct pool_header); a newer one may be larger */
+	uint64_t features_required; /* unknown bit here: do not use the pool */
+	uint64_t features_optional; /* unknown bit here: ignore */
+	uint64_t cookie;	    /* names this pool; random, never 0 */
 	struct pool_geometry geometry;
-	_Atomic uint32_t channels;    /* bit per channel: this process records into it (daemon) */
-	_Atomic uint32_t flight;      /* bit per channel: overwrite the oldest (daemon) */
+	_Atomic uint32_t channels; /* bit per channel: this process records into it (daemon) */
+	_Atomic uint32_t flight;   /* bit per channel: overwrite the oldest (daemon) */
 	_Atomic uint32_t n_used[POOL_N_CLASSES_MAX]; /* no index at or above was ever granted */
 	uint32_t reserved;
 	struct pool_channel channel[POOL_N_CHANNELS];
@@ -250,8 +250,7 @@ static inline uint32_t geometry_channel_off(const struct pool_geometry *g, uint3
 
 	if (g->n_streams > POOL_LINES0_MAX)
 		return geometry_lines_off(g) + ch * g->n_streams * line;
-	return ch == 0 ? POOL_LINES0_OFF
-		       : geometry_lines_off(g) + (ch - 1) * g->n_streams * line;
+	return ch == 0 ? POOL_LINES0_OFF : geometry_lines_off(g) + (ch - 1) * g->n_streams * line;
 }
 
 static inline uint32_t geometry_entry_off(uint32_t idx)
@@ -341,7 +340,7 @@ enum trace_clock {
 
 /* What a program should wake the daemon for. */
 enum daemon_sleep {
-	DAEMON_AWAKE, /* nothing: it looks soon by itself */
+	DAEMON_AWAKE,  /* nothing: it looks soon by itself */
 	DAEMON_ASLEEP, /* any switch */
 	DAEMON_DOZING, /* a switch that found nothing free: it would look within a second */
 };

@@ -20,7 +20,8 @@
 #elif defined(RING_TEST_CLOCK_COARSE)
 #define RING_TEST_CLOCK                                                                            \
 	"shrq $" STRING(RING_TEST_CLOCK_COARSE) ", %%rax\n"                                        \
-	"shlq $" STRING(RING_TEST_CLOCK_COARSE) ", %%rax\n"
+						"shlq $" STRING(                                   \
+							RING_TEST_CLOCK_COARSE) ", %%rax\n"
 #define RING_TEST_CLOCK_C(t) ((t) >> RING_TEST_CLOCK_COARSE << RING_TEST_CLOCK_COARSE)
 #elif defined(RING_TEST_CLOCK_STEPS)
 extern uint64_t ring_test_clock_step;

@@ -38,7 +38,8 @@ static int pool_memfd(void)
 }
 
 /* Takes fd over, also when it fails. */
-static int pool_map(struct ring_pool *p, int fd_take, const struct pool_geometry *g, uint64_t cookie)
+static int pool_map(
+	struct ring_pool *p, int fd_take, const struct pool_geometry *g, uint64_t cookie)
 {
 	size_t len = geometry_header_len(g);
 	void *map = MAP_FAILED;
@@ -324,9 +325,8 @@ int ring_punch(struct ring_pool *p, uint32_t idx)
 
 	if (idx >= p->n_subs)
 		return -EINVAL;
-	if (pool_idx_used(p, idx) &&
-		state_kind(atomic_load_explicit(
-			&ring_entry(p, idx)->state, memory_order_acquire)) != SUB_ABSENT)
+	if (pool_idx_used(p, idx) && state_kind(atomic_load_explicit(&ring_entry(p, idx)->state,
+					     memory_order_acquire)) != SUB_ABSENT)
 		return RING_BUSY;
 	if (fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, geometry_sub_off(g, idx),
 		    geometry_sub_size(g, idx)) < 0)

@@ -48,7 +48,8 @@ enum ring_class ring_classify(
 		cpu >= p->geometry.n_streams)
 		return RING_OTHER;
 	if (ring_line_exists(p, ch, cpu))
-		q = atomic_load_explicit(&ring_line(p, ch, cpu)->pos, memory_order_acquire); /* (C) */
+		q = atomic_load_explicit(
+			&ring_line(p, ch, cpu)->pos, memory_order_acquire); /* (C) */
 	if (ret_pos)
 		*ret_pos = q;
 	if (gen_after(state_gen(state), pos_gen(q)))
@@ -88,8 +89,8 @@ void ring_stream_lost(const struct ring_pool *p, uint32_t ch, uint32_t stream, u
 }
 
 /* Fills *k for sub-buffer idx of state s, if it belongs into a snapshot cut at pos q. */
-static bool packet_at_cut(const struct ring_pool *p, uint32_t idx, uint64_t s, uint64_t q,
-	struct ring_packet *k)
+static bool packet_at_cut(
+	const struct ring_pool *p, uint32_t idx, uint64_t s, uint64_t q, struct ring_packet *k)
 {
 	struct sub_entry *e = ring_entry(p, idx);
 	uint32_t size_max = geometry_sub_size(&p->geometry, idx);

@@ -3,32 +3,55 @@
 #define VARVE_RING_RING_H
 
 /*
- * The ring: writers and the daemon over one pool, without locks between them.
+ * The ring: writers and the daemon over one pool, without a lock between them.
  *
- * States of a sub-buffer, and who may change each (always by CAS on the state word, ver + 1):
+ * A stream (channel x CPU) writes records into one sub-buffer at a time, its current one. When that
+ * is full, it claims another: a FREE one, else a PROMISED one, else, in flight mode, the oldest
+ * that is finished. Each record is committed by one 64-bit store to the stream's pos, so a thread
+ * may be killed at any instruction: the record is there, or it is not.
  *
- *                 daemon: grant (memory made first)
- *     ABSENT ------------------------------------> FREE -----------+
- *       ^ | ^ ^       program: populate             ^ ^            | writer on CPU c,
- *       | | | +------ daemon ----- PROMISED --------+ |            | in its section:
- *       | | +---------- daemon: revoke ---------------+            | claim
- *       | |   daemon: promise ---> PROMISED           |            v
- *       | +------------------------------             |         ACTIVE(ch, cpu, gen)
- *       |                                             |          |  |   |
- *       |         daemon: reclaim (RETIRED only)      |          |  |   | writer: claim again,
- *       +------------------------------------------- | ---------+  |   | RETIRED only, oldest
- *                                                     |   daemon:   v   | first (flight mode)
- *                                                     +--------- PINNED +--> ACTIVE(.., gen')
- *                                                      consume    | ^
- *                                                          unpin  v | pin (RETIRED only)
- *                                                               ACTIVE, same gen
+ * States of a sub-buffer. Each change is a CAS on its state word, with ver + 1; D: by the daemon,
+ * P: by the program, outside a section; W: by a writer on CPU cpu, inside its section.
  *
- * With q = pos of its stream, an ACTIVE(ch, cpu, g) sub-buffer i is
- *   CURRENT   pos_gen(q) == g and pos names i: records are being added
- *   ORPHAN    g is after pos_gen(q): claimed, not yet committed, empty; only CPU cpu may touch it
- *   RETIRED   else: finished, and stays so while the state word stays
- * The daemon never touches CURRENT and ORPHAN ones of a pool that has a writer left, but for
- * ring_retire(), which runs the writers' own switch on the stream's CPU.
+ *                D grant: memory is made first
+ *       +-------------------------------------------+
+ *       |                                           v
+ *    ABSENT <----------- D revoke ---------------- FREE <------------+
+ *     ^ ^ |                                        ^ |               |
+ *     | | +-- D promise --> PROMISED -- P populate-+ | W claim       |
+ *     | +---- D revoke ------- |                     v               |
+ *     |                                      ACTIVE(ch, cpu, gen)    |
+ *     |                                   ORPHAN: claimed, then      |
+ *     |                                  CURRENT: committed, then    | D consume
+ *     +---------- D reclaim ------------ RETIRED --+  ^  ^           |
+ *                 (punched later)          |       |  |  |           |
+ *                                          |       +--+  | D unpin   |
+ *                                          |    W claim  |           |
+ *                                          |  of a new   |           |
+ *                                          |     life    |           |
+ *                                          +-- D pin --> PINNED -----+
+ *
+ * What an ACTIVE one is follows from its word and the stream's pos q, no state of its own:
+ *    CURRENT   pos_gen(q) == gen, and pos names it: records are being added
+ *    ORPHAN    gen is after pos_gen(q): claimed, not yet committed, empty; only CPU cpu may touch it
+ *    RETIRED   else: finished. It stays so while the word stays, since gens only grow; so "read the
+ *              word, read pos, CAS from the word" is free of races
+ * The daemon never touches CURRENT and ORPHAN ones of a pool that has a writer left, but by
+ * ring_retire(), which runs the writers' own section on the stream's CPU.
+ *
+ * Who may change which word:
+ *    pos, next, count, last_ts, close, begin_ts, end_ts   writers, inside a section of that stream
+ *                                     (close also the daemon while it has the sub-buffer PINNED)
+ *    lost                             anybody, by atomic addition
+ *    owner                            whoever takes a lock-owned stream, by CAS from 0
+ *    n_used, channels, flight, freed  the daemon;  scanned: writers
+ *
+ * Memory orders are lettered where they are used; each letter names its partner there:
+ *    (W1) commit: pos by store-release     <-> (C) readers, (Q) other writers: load-acquire
+ *    (W2) claim: CAS and a full barrier    <-> (V) copy, acquire fence, look at state again
+ *    (P)  daemon's CAS, release            <-> (S) writers' load-acquire of state
+ *    (N)  n_used, release before the grant <-> (N) load-acquire before the table is walked
+ *    (L)  owner: acquire, release          <-> (L)
  */
 
 #include <stdint.h>
@@ -45,10 +68,10 @@ enum ring_mode {
 
 /* A process's private view of its pool. Lives in memory that a fork wipes: base is then NULL. */
 struct ring_writer {
-	char *base; /* the mapping, geometry_span() bytes; shared */
+	char *base;			   /* the mapping, geometry_span() bytes; shared */
 	uint32_t region_shift, pool_mask;  /* from geometry */
 	uint32_t sub_mask[POOL_N_REGIONS]; /* size - 1 by region; 0 where there is none */
-	uint32_t n_streams;		   /* in use: in RING_LOCK pools fewer than there are lines */
+	uint32_t n_streams; /* in use: in RING_LOCK pools fewer than there are lines */
 	uint32_t n_subs;
 	enum ring_mode mode;
 	enum trace_clock clock;
@@ -99,8 +122,8 @@ void ring_lost_add(struct ring_writer *w, uint32_t ch, enum lost_reason why, uin
  * a program that punches or scribbles can spoil contents only.
  */
 struct ring_pool {
-	int fd;	     /* owned */
-	void *map;   /* owned: region 0 up to map_len */
+	int fd;	   /* owned */
+	void *map; /* owned: region 0 up to map_len */
 	size_t map_len;
 	struct pool_geometry geometry; /* the daemon's own copy: the pool's is never read back */
 	uint32_t n_subs;
@@ -112,7 +135,8 @@ struct ring_pool {
 /* Makes a sealed pool of this geometry, page 0 present, all sub-buffers ABSENT. 0 or -errno. */
 int ring_pool_init(struct ring_pool *p, const struct pool_geometry *g, uint64_t cookie);
 /* Maps an existing pool again, as a new daemon does. 0 or -errno. */
-int ring_pool_open(struct ring_pool *p, int fd_take, const struct pool_geometry *g, uint64_t cookie);
+int ring_pool_open(
+	struct ring_pool *p, int fd_take, const struct pool_geometry *g, uint64_t cookie);
 void ring_pool_fini(struct ring_pool *p);
 
 struct stream_line *ring_line(const struct ring_pool *p, uint32_t ch, uint32_t stream);
@@ -129,9 +153,9 @@ uint64_t ring_pool_bytes(const struct ring_pool *p);
 /* Transitions. 0; RING_BUSY if the sub-buffer was not in the state that it takes (any more);
  * -errno if memory could not be had. */
 #define RING_BUSY 1
-int ring_grant(struct ring_pool *p, uint32_t idx, uint32_t ch);	  /* ABSENT -> FREE */
-int ring_promise(struct ring_pool *p, uint32_t idx, uint32_t ch); /* ABSENT -> PROMISED */
-int ring_revoke(struct ring_pool *p, uint32_t idx);		  /* FREE, PROMISED -> ABSENT */
+int ring_grant(struct ring_pool *p, uint32_t idx, uint32_t ch);	     /* ABSENT -> FREE */
+int ring_promise(struct ring_pool *p, uint32_t idx, uint32_t ch);    /* ABSENT -> PROMISED */
+int ring_revoke(struct ring_pool *p, uint32_t idx);		     /* FREE, PROMISED -> ABSENT */
 int ring_reclaim(struct ring_pool *p, uint32_t idx, uint64_t state); /* RETIRED -> ABSENT */
 int ring_pin(struct ring_pool *p, uint32_t idx, uint64_t state, uint64_t *ret_pinned);
 int ring_unpin(struct ring_pool *p, uint32_t idx, uint64_t pinned);
@@ -148,7 +172,8 @@ enum ring_class ring_classify(
 
 /* Reads pos and the record count that belongs to it, live. Bounded; on a stream that a hostile
  * program keeps changing the last try is returned. */
-uint64_t ring_stream_records(const struct ring_pool *p, uint32_t ch, uint32_t stream, uint64_t *ret_pos);
+uint64_t ring_stream_records(
+	const struct ring_pool *p, uint32_t ch, uint32_t stream, uint64_t *ret_pos);
 /* Adds a stream's loss counters to sum[N_LOST_REASONS]. */
 void ring_stream_lost(const struct ring_pool *p, uint32_t ch, uint32_t stream, uint64_t *sum);
 
@@ -158,8 +183,8 @@ void ring_stream_lost(const struct ring_pool *p, uint32_t ch, uint32_t stream, u
  * pools it takes the stream's lock, one try. 0, or RING_BUSY (the stream moved, holds nothing, or
  * was interrupted: leave it for the next tick), or -ENOTSUP (no rseq in this thread).
  */
-int ring_retire(struct ring_pool *p, uint32_t ch, uint32_t stream, uint64_t pos, enum ring_mode mode,
-	enum trace_clock clock);
+int ring_retire(struct ring_pool *p, uint32_t ch, uint32_t stream, uint64_t pos,
+	enum ring_mode mode, enum trace_clock clock);
 
 /* One packet as the daemon copies it. */
 struct ring_packet {
@@ -177,7 +202,8 @@ struct ring_packet {
  * each stream read before (ring_stream_records). Entries come in no order. Returns how many; room
  * for n_subs is enough. Packets of a size that cannot be are listed with size 0.
  */
-uint32_t ring_list(const struct ring_pool *p, uint32_t ch, const uint64_t *cuts, struct ring_packet *ret);
+uint32_t ring_list(
+	const struct ring_pool *p, uint32_t ch, const uint64_t *cuts, struct ring_packet *ret);
 
 /*
  * Copies a listed packet into buf (its sub-buffer's size bytes of room). 0; RING_BUSY if it was
@@ -186,7 +212,13 @@ uint32_t ring_list(const struct ring_pool *p, uint32_t ch, const uint64_t *cuts,
 int ring_copy(const struct ring_pool *p, const struct ring_packet *k, void *buf);
 
 /* Why a copied packet or record is not believed; the order is that of the reports. */
-enum left_out_reason { LEFT_BAD_HEADER, LEFT_BAD_RECORD, LEFT_BAD_TIME, LEFT_RACED, N_LEFT_OUT_REASONS };
+enum left_out_reason {
+	LEFT_BAD_HEADER,
+	LEFT_BAD_RECORD,
+	LEFT_BAD_TIME,
+	LEFT_RACED,
+	N_LEFT_OUT_REASONS
+};
 
 /* One record of a verified copy. */
 struct ring_record {
@@ -206,7 +238,8 @@ typedef void ring_record_fn(void *arg, const struct ring_record *r);
  * one). Calls record, if not NULL, for each. 0, or 1 + the enum left_out_reason.
  * ret_n: records; ret_last_ts: time of the last, or begin_ts.
  */
-int ring_verify(const struct ring_packet *k, const void *copy, uint64_t now, ring_body_len_fn *body_len,
-	ring_record_fn *record, void *arg, uint32_t *ret_n, uint64_t *ret_last_ts);
+int ring_verify(const struct ring_packet *k, const void *copy, uint64_t now,
+	ring_body_len_fn *body_len, ring_record_fn *record, void *arg, uint32_t *ret_n,
+	uint64_t *ret_last_ts);
 
 #endif

@@ -23,6 +23,8 @@
 #define STRING_(x) #x
 #define STRING(x)  STRING_(x)
 
+/* clang-format off */
+
 /* The signature makes the abort handler recognisable; the kernel compares it with the one that
  * libc registered. In front of it, the start of an undefined instruction (ud1). */
 #define RSEQ_BEGIN                                                                                 \
@@ -240,5 +242,7 @@ enum section_result ring_section_switch(struct rseq_area *rseq, const struct rin
 again:
 	return SECTION_AGAIN;
 }
+
+/* clang-format on */
 
 #endif

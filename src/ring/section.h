@@ -31,7 +31,7 @@
  *	pos = s->pos_new                     COMMIT
  *	last_ts = ts
  *
- * Memory orders (W: writer; the partners are in reader.c, pool.c and writer.c):
+ * Memory orders:
  * (W1) count and pos are stored with release: who reads a pos reads all that it covers, and a
  *      count that is at most one record ahead of it. Partner (C).
  * (W2) the state CAS is a full barrier, not just acquire-release: the stores into the sub-buffer

@@ -11,8 +11,11 @@
 
 static struct pool_geometry usual(void)
 {
-	return (struct pool_geometry){ .region_shift = 26, .n_streams = 4, .n_classes = 2,
-		.class_shift = { 12, 16 }, .n_subs = { 1024, 1024 } };
+	return (struct pool_geometry){ .region_shift = 26,
+		.n_streams = 4,
+		.n_classes = 2,
+		.class_shift = { 12, 16 },
+		.n_subs = { 1024, 1024 } };
 }
 
 static void gens_are_serial(void **unused)

@@ -18,8 +18,11 @@
 
 #define SUB 5u /* the one that most tests use */
 
-static const struct pool_geometry geometry = { .region_shift = 26, .n_streams = 4, .n_classes = 2,
-	.class_shift = { 12, 16 }, .n_subs = { 1024, 1024 } };
+static const struct pool_geometry geometry = { .region_shift = 26,
+	.n_streams = 4,
+	.n_classes = 2,
+	.class_shift = { 12, 16 },
+	.n_subs = { 1024, 1024 } };
 
 static int setup(void **state)
 {
@@ -47,8 +50,8 @@ static uint64_t make_active(struct ring_pool *p, uint32_t gen, uint32_t stream_g
 
 	assert_int_equal(ring_grant(p, SUB, 0), 0);
 	ring_entry(p, SUB)->state = s;
-	ring_line(p, 0, 1)->pos = pos_make(stream_gen, 0,
-		current ? geometry_sub_off(&p->geometry, SUB) + SUB_HEADER_SIZE : 0);
+	ring_line(p, 0, 1)->pos = pos_make(
+		stream_gen, 0, current ? geometry_sub_off(&p->geometry, SUB) + SUB_HEADER_SIZE : 0);
 	return s;
 }
 
@@ -215,9 +218,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(new_pool_costs_one_page, setup, teardown),
 		cmocka_unit_test_setup_teardown(pool_is_sealed, setup, teardown),
 		cmocka_unit_test_setup_teardown(grants_take_absent_ones_only, setup, teardown),
-		cmocka_unit_test_setup_teardown(retired_can_be_pinned_and_consumed, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			retired_can_be_pinned_and_consumed, setup, teardown),
 		cmocka_unit_test_setup_teardown(current_and_orphan_are_left_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(reclaim_takes_the_word_it_was_given, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			reclaim_takes_the_word_it_was_given, setup, teardown),
 		cmocka_unit_test_setup_teardown(next_daemon_finds_the_pool, setup, teardown),
 		cmocka_unit_test(bad_geometry_is_refused),
 	};

@@ -56,8 +56,12 @@ static int start(void **state)
 {
 	struct sub_header h = { state_make(SUB_ACTIVE, 2, 1, 0, GEN), BEGIN, 100, 0 };
 
-	packet = (struct ring_packet){ .idx = 3, .ch = 2, .stream = 1, .gen = GEN,
-		.begin_ts = BEGIN, .end_ts = BEGIN + 0x10000 };
+	packet = (struct ring_packet){ .idx = 3,
+		.ch = 2,
+		.stream = 1,
+		.gen = GEN,
+		.begin_ts = BEGIN,
+		.end_ts = BEGIN + 0x10000 };
 	put(&h, sizeof(h));
 	return 0;
 }
@@ -94,7 +98,7 @@ static void good_packet_is_believed(void **state)
 {
 	assert_int_equal(verify(0), 0); /* an empty one, too */
 	assert_int_equal(n_records, 0);
-	put_compact(1, 0xffffff00, 4);	 /* at begin_ts itself */
+	put_compact(1, 0xffffff00, 4); /* at begin_ts itself */
 	put_compact(65534, 0xfffffff0, 1);
 	put_compact(7, 0x00000010, 200); /* the low half wrapped */
 	put_extended(65535, 0x800000020ull, 9);
@@ -178,8 +182,9 @@ static void times_must_not_fall(void **state)
 
 /* --- listing and copying --------------------------------------------------------------------------- */
 
-static const struct pool_geometry geometry = { .region_shift = 20, .n_streams = 4, .n_classes = 1,
-	.class_shift = { 12 }, .n_subs = { 16 } };
+static const struct pool_geometry geometry = {
+	.region_shift = 20, .n_streams = 4, .n_classes = 1, .class_shift = { 12 }, .n_subs = { 16 }
+};
 
 static void set(struct ring_pool *p, uint32_t idx, uint64_t state, uint64_t close, uint64_t begin)
 {
@@ -203,10 +208,10 @@ static void lists_what_the_cut_covers(void **state)
 	set(&p, 0, state_make(SUB_ACTIVE, 2, 1, 0, GEN - 1), pair_make(GEN - 1, 900), 10);
 	set(&p, 1, state_make(SUB_PINNED, 2, 1, 0, GEN - 2), pair_make(GEN - 2, 800), 9);
 	set(&p, 2, state_make(SUB_ACTIVE, 2, 1, 0, GEN - 3), pair_make(GEN - 7, 800), 8);
-	set(&p, 3, state_make(SUB_ACTIVE, 2, 1, 0, GEN + 1), 0, 12);	   /* after the cut */
-	set(&p, 4, state_make(SUB_ACTIVE, 2, 1, 0, GEN), 0, 11);	   /* current */
-	set(&p, 5, state_make(SUB_ACTIVE, 3, 1, 0, GEN - 1), 0, 10);	   /* another channel */
-	set(&p, 6, state_make(SUB_ACTIVE, 2, 9, 0, GEN - 1), 0, 10);	   /* no such stream */
+	set(&p, 3, state_make(SUB_ACTIVE, 2, 1, 0, GEN + 1), 0, 12); /* after the cut */
+	set(&p, 4, state_make(SUB_ACTIVE, 2, 1, 0, GEN), 0, 11);     /* current */
+	set(&p, 5, state_make(SUB_ACTIVE, 3, 1, 0, GEN - 1), 0, 10); /* another channel */
+	set(&p, 6, state_make(SUB_ACTIVE, 2, 9, 0, GEN - 1), 0, 10); /* no such stream */
 	set(&p, 7, state_make(SUB_ACTIVE, 2, 1, 0, GEN - 4), pair_make(GEN - 4, 4097), 7);
 	n = ring_list(&p, 2, cuts, k);
 	assert_int_equal(n, 5);

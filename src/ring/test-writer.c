@@ -22,8 +22,11 @@
 
 #include "ring/section.h"
 
-static const struct pool_geometry geometry = { .region_shift = 26, .n_streams = 4, .n_classes = 2,
-	.class_shift = { 12, 16 }, .n_subs = { 1024, 1024 } };
+static const struct pool_geometry geometry = { .region_shift = 26,
+	.n_streams = 4,
+	.n_classes = 2,
+	.class_shift = { 12, 16 },
+	.n_subs = { 1024, 1024 } };
 
 static struct ring_pool pool;
 static struct ring_writer writer;
@@ -151,7 +154,8 @@ static struct seen read_all(uint32_t ch)
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_equal(ring_copy(&pool, &list[i], buf), 0);
 		assert_int_equal(ring_verify(&list[i], buf, ring_clock(clock_used), body_len,
-					 on_record, &seen, &n_records, &last_ts), 0);
+					 on_record, &seen, &n_records, &last_ts),
+			0);
 	}
 	return seen;
 }
@@ -311,8 +315,9 @@ static void foreign_pools_are_refused(void **state)
 #define REFUSED(change)                                                                            \
 	do {                                                                                       \
 		change;                                                                            \
-		assert_int_equal(ring_writer_init(&w, base, span, NULL, RING_LOCK,                 \
-					 TRACE_CLOCK_MONOTONIC), -EPROTO);                         \
+		assert_int_equal(                                                                  \
+			ring_writer_init(&w, base, span, NULL, RING_LOCK, TRACE_CLOCK_MONOTONIC),  \
+			-EPROTO);                                                                  \
 		memcpy((void *)h, &good, sizeof(good));                                            \
 	} while (0)
 	REFUSED(h->magic ^= 1);
@@ -324,10 +329,11 @@ static void foreign_pools_are_refused(void **state)
 	span /= 2;
 	REFUSED((void)0);
 	span *= 2;
-	assert_int_equal(ring_writer_init(&w, base, span, NULL, RING_LOCK, TRACE_CLOCK_MONOTONIC), 0);
+	assert_int_equal(
+		ring_writer_init(&w, base, span, NULL, RING_LOCK, TRACE_CLOCK_MONOTONIC), 0);
 	/* rseq needs a clock that its sections can read. */
-	assert_int_equal(ring_writer_init(&w, base, span, NULL, RING_RSEQ, TRACE_CLOCK_MONOTONIC),
-		-EPROTO);
+	assert_int_equal(
+		ring_writer_init(&w, base, span, NULL, RING_RSEQ, TRACE_CLOCK_MONOTONIC), -EPROTO);
 #undef REFUSED
 }
 
@@ -523,8 +529,7 @@ static void rubbish_in_the_pool_is_survived(void **state)
 	}
 	print_message("%u bad words\n", rounds);
 	/* With the table and the lines as new, it is an ordinary pool again. */
-	memset((char *)base + POOL_LINES0_OFF, 0,
-		geometry_header_len(&geometry) - POOL_LINES0_OFF);
+	memset((char *)base + POOL_LINES0_OFF, 0, geometry_header_len(&geometry) - POOL_LINES0_OFF);
 	memset(h->channel, 0, sizeof(h->channel));
 	h->flight = UINT32_MAX;
 	for (uint32_t c = 0; c < 2; c++)
@@ -538,7 +543,7 @@ static void rubbish_in_the_pool_is_survived(void **state)
 #define BOTH(f)                                                                                    \
 	{ #f " (rseq)", f, setup_rseq, teardown, NULL },                                           \
 	{                                                                                          \
-		#f " (lock)", f, setup_lock, teardown, NULL                                        \
+#f " (lock)", f, setup_lock, teardown, NULL                                        \
 	}
 
 /* What this environment (a tunable, valgrind, another machine) leaves to choose. */
@@ -561,7 +566,8 @@ int main(int argc, char **argv)
 		BOTH(channels_do_not_mix),
 		BOTH(retired_stream_goes_on),
 		BOTH(foreign_pools_are_refused),
-		cmocka_unit_test_setup_teardown(nested_handlers_find_a_stream, setup_lock, teardown),
+		cmocka_unit_test_setup_teardown(
+			nested_handlers_find_a_stream, setup_lock, teardown),
 		BOTH(losses_add_up),
 		BOTH(a_switch_wakes_the_daemon),
 		BOTH(rubbish_in_the_pool_is_survived),

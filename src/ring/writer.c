@@ -176,9 +176,8 @@ static bool once_per_second(_Atomic uint64_t *at)
 	uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
 	uint64_t last = atomic_load_explicit(at, memory_order_relaxed);
 
-	return now - last >= NS_PER_S &&
-	       atomic_compare_exchange_strong_explicit(
-		       at, &last, now, memory_order_relaxed, memory_order_relaxed);
+	return now - last >= NS_PER_S && atomic_compare_exchange_strong_explicit(at, &last, now,
+						 memory_order_relaxed, memory_order_relaxed);
 }
 
 /* The daemon sleeps until somebody switches, or dozes until somebody finds nothing free. It clears
@@ -217,7 +216,7 @@ static bool scan_next(const struct ring_writer *w, struct scan *s)
 			&writer_header(w)->n_used[s->class], memory_order_acquire); /* (N) */
 		s->idx = geometry_class_first(g, s->class);
 		s->end = s->idx + (n < g->n_subs[s->class] ? n : g->n_subs[s->class]);
-		s->class++;
+		s->class ++;
 	}
 	return true;
 }
@@ -231,7 +230,8 @@ static bool is_retired(const struct ring_writer *w, uint32_t idx, uint64_t s)
 		return false;
 	q = atomic_load_explicit(
 		&writer_lines(w, state_ch(s))[state_cpu(s)].pos, memory_order_acquire); /* (Q) */
-	return !gen_after(state_gen(s), pos_gen(q)) && geometry_idx(&w->geometry, pos_off(q)) != idx;
+	return !gen_after(state_gen(s), pos_gen(q)) &&
+	       geometry_idx(&w->geometry, pos_off(q)) != idx;
 }
 
 /* Makes the memory of a promised sub-buffer. Outside the section: this may sleep. */
@@ -284,8 +284,8 @@ static uint32_t find_free(struct ring_writer *w, uint32_t ch, uint64_t *ret_stat
 		return SUB_NONE;
 	made = state_make(SUB_FREE, ch, 0, state_ver(promised_state) + 1, 0);
 	/* If it was taken back, or somebody else was faster, then the claim of made will fail. */
-	atomic_compare_exchange_strong_explicit(&writer_entry(w, promised)->state,
-		&promised_state, made, memory_order_acq_rel, memory_order_acquire);
+	atomic_compare_exchange_strong_explicit(&writer_entry(w, promised)->state, &promised_state,
+		made, memory_order_acq_rel, memory_order_acquire);
 	*ret_state = made;
 	return promised;
 }
@@ -312,16 +312,16 @@ static uint32_t find_oldest(const struct ring_writer *w, uint32_t ch, uint64_t *
 		s = entry_state(w, i.idx);
 		if (state_kind(s) != SUB_ACTIVE || state_ch(s) != ch)
 			continue;
-		end_ts = atomic_load_explicit(
-			&writer_entry(w, i.idx)->end_ts, memory_order_relaxed);
+		end_ts =
+			atomic_load_explicit(&writer_entry(w, i.idx)->end_ts, memory_order_relaxed);
 		INJECT(INJECT_AGE);
 		/* First the time: it spares most of the looks at streams' hot lines. It may be that
 		 * of an earlier life, which is earlier still: of this one it is after (Q). */
 		if (end_ts >= best_ts || !is_retired(w, i.idx, s))
 			continue;
 #ifndef RING_MUTANT_STALE_END
-		end_ts = atomic_load_explicit(
-			&writer_entry(w, i.idx)->end_ts, memory_order_relaxed);
+		end_ts =
+			atomic_load_explicit(&writer_entry(w, i.idx)->end_ts, memory_order_relaxed);
 #endif
 		if (end_ts < best_ts) {
 			best_ts = end_ts;
@@ -408,16 +408,17 @@ static uint64_t lost_sum(const struct stream_line *l)
 }
 
 /* Fills in what the section does to the sub-buffer idx, now in state old, to make it gen's. */
-static void plan_claim(const struct ring_writer *w, struct ring_switch *s, uint32_t ch, uint32_t gen,
-	uint32_t idx, uint64_t old, bool adopted)
+static void plan_claim(const struct ring_writer *w, struct ring_switch *s, uint32_t ch,
+	uint32_t gen, uint32_t idx, uint64_t old, bool adopted)
 {
 	uint32_t off = geometry_sub_off(&w->geometry, idx);
 
 	s->entry = writer_entry(w, idx);
 	s->header = (struct sub_header *)(w->base + off);
 	s->state_old = old;
-	s->state_new = adopted ? old
-			       : state_make(SUB_ACTIVE, ch, (uint32_t)s->cpu, state_ver(old) + 1, gen);
+	s->state_new =
+		adopted ? old
+			: state_make(SUB_ACTIVE, ch, (uint32_t)s->cpu, state_ver(old) + 1, gen);
 	s->next_new = pair_make(gen, idx);
 	s->pos_new = pos_make(gen, pos_par(s->pos_old), off + SUB_HEADER_SIZE);
 }
@@ -562,7 +563,8 @@ static __attribute__((noinline)) enum ring_result emit_slow(struct ring_writer *
 			if (sw == SWITCH_AGAIN)
 				continue;
 		}
-		r = record_once(rseq, writer_lines(w, ch), w, extended ? &full : &compact, extended);
+		r = record_once(
+			rseq, writer_lines(w, ch), w, extended ? &full : &compact, extended);
 	}
 	if (r == SECTION_OK)
 		return RING_OK;

@@ -257,8 +257,8 @@ static void finish_child(pid_t pid, const struct point *p, long word, enum varia
 		kill_child(pid);
 	}
 	if (!stop_daemon && harness->slot[slot].acked != N_RECORDS)
-		defect(DEFECT_LOST, "%lu of %d recorded after going on",
-			harness->slot[slot].acked, N_RECORDS);
+		defect(DEFECT_LOST, "%lu of %d recorded after going on", harness->slot[slot].acked,
+			N_RECORDS);
 	n_resumes++;
 }
 
@@ -323,7 +323,7 @@ int main(int argc, char **argv)
 			must_find = argv[i] + 10;
 	}
 	pin_to_cpu(TEST_CPU);
-	stream = mode == RING_LOCK ? 0 : TEST_CPU;
+	stream = TEST_CPU; /* also the first of those by lock */
 	/* Gens wrap in the middle. */
 	harness_init(mode, 3, GEN_MASK - 100, 2);
 	harness_grant_all(1);

@@ -192,7 +192,8 @@ static void case_stale_end(void)
 	hook_done();
 	taken = states_at_claim[current_idx(1)];
 	if (state_cpu(taken) != 1)
-		defect(DEFECT_OLDEST, "took the newest, gen %x of the other stream", state_gen(taken));
+		defect(DEFECT_OLDEST, "took the newest, gen %x of the other stream",
+			state_gen(taken));
 	harness_snapshot(false);
 }
 
@@ -398,9 +399,14 @@ static void case_copy_raced(void)
 
 		if (!test_retired(i, s))
 			continue;
-		k = (struct ring_packet){ .idx = i, .ch = 0, .stream = TEST_CPU,
-			.gen = state_gen(s), .state = s, .begin_ts = test_entry(i)->begin_ts,
-			.end_ts = test_entry(i)->end_ts, .size = pair_low(test_entry(i)->close) };
+		k = (struct ring_packet){ .idx = i,
+			.ch = 0,
+			.stream = TEST_CPU,
+			.gen = state_gen(s),
+			.state = s,
+			.begin_ts = test_entry(i)->begin_ts,
+			.end_ts = test_entry(i)->end_ts,
+			.size = pair_low(test_entry(i)->close) };
 		/* Overwritten before its bytes are read: copied whole, but of another life. */
 		whole_round();
 		if (ring_copy(&test_pool, &k, buf) == 0)
@@ -432,7 +438,8 @@ static void case_daemon_raced(void)
 		if (!test_retired(idx, s))
 			continue;
 		hook_set(points[i & 1], 1, whole_round);
-		r = i & 1 ? ring_pin(&test_pool, idx, s, &pinned) : ring_reclaim(&test_pool, idx, s);
+		r = i & 1 ? ring_pin(&test_pool, idx, s, &pinned)
+			  : ring_reclaim(&test_pool, idx, s);
 		hook_done();
 		if (r != RING_BUSY)
 			defect(DEFECT_PINNED, "took %u from its next owner", idx);
@@ -621,26 +628,51 @@ static void case_single_step(void)
 	harness_snapshot(true);
 }
 
-/* A child that shares our memory, thread area included, but not our registration: it may spoil what
- * it writes itself, it may not crash, and everybody goes on afterwards. */
+/* A vfork child shares our memory, thread area included, but not our registration: on another CPU it
+ * still takes itself to be here, and nothing restarts it. */
+static void emit_in_vfork_child(bool elsewhere)
+{
+	pid_t pid = vfork();
+
+	/* What one must not do there is what this is about. NOLINTBEGIN(clang-analyzer-unix.Vfork) */
+	if (pid == 0) {
+		if (elsewhere)
+			pin_to_cpu(1);
+		for (int i = 0; i < 300; i++)
+			harness_emit(2, 0, BODY);
+		_exit(0);
+	}
+	/* NOLINTEND(clang-analyzer-unix.Vfork) */
+	waitpid(pid, NULL, 0);
+}
+
+/* It may spoil packets of its process; nobody crashes, and all go on. */
 static void case_vfork(void)
 {
-	static volatile int rounds;
 	pid_t pid;
 
 	init_full(1);
-	for (rounds = 0; rounds < 20; rounds++) {
-		pid = vfork();
-		if (pid == 0) {
-			for (int i = 0; i < 300; i++)
-				harness_emit(2, 0, BODY);
-			_exit(0);
-		}
-		waitpid(pid, NULL, 0);
+	for (int round = 0; round < 20; round++) {
+		emit_in_vfork_child(false);
 		if (!harness_emit(3, 0, BODY))
 			defect(DEFECT_WEDGED, "not recorded after vfork");
 	}
 	emit_switches(4, N_SMALL);
+	harness_snapshot(true);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return;
+	/* Now it writes into a stream while another writer does. */
+	pid = fork();
+	if (pid == 0) {
+		die_with_parent();
+		for (;;)
+			harness_emit(5, 0, BODY);
+	}
+	for (int round = 0; round < 300; round++)
+		emit_in_vfork_child(true);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	emit_switches(4, 2 * N_SMALL);
 	harness_snapshot(true);
 }
 

@@ -62,15 +62,16 @@ void harness_init(enum ring_mode mode, uint32_t flight, uint32_t gen0, uint32_t 
 		printf("skipped: no rseq here\n");
 		exit(77);
 	}
-	harness = mmap(NULL, sizeof(*harness), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		-1, 0);
+	harness = mmap(
+		NULL, sizeof(*harness), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	check_or_die(harness != MAP_FAILED, "mmap");
 	check_or_die(ring_pool_init(&test_pool, &g, 1) == 0, "ring_pool_init");
 	ring_header(&test_pool)->flight = flight;
 	base = mmap(NULL, geometry_span(&g), PROT_READ | PROT_WRITE, MAP_SHARED, test_pool.fd, 0);
 	check_or_die(base != MAP_FAILED, "mmap pool");
-	check_or_die(ring_writer_init(&test_writer, base, geometry_span(&g), NULL, mode,
-			     test_clock) == 0, "ring_writer_init");
+	check_or_die(ring_writer_init(
+			     &test_writer, base, geometry_span(&g), NULL, mode, test_clock) == 0,
+		"ring_writer_init");
 	for (uint32_t ch = 0; gen0 != 0 && ch < N_TEST_CH; ch++)
 		for (uint32_t i = 0; i < N_STREAMS; i++)
 			test_line(ch, i)->pos = pos_make(gen0, 0, 0);
@@ -254,12 +255,13 @@ int harness_check(const struct ring_packet *k, const void *copy, bool account, s
 	if (r > 0 || a.bad)
 		return -1;
 	ret->n_before = h.n_before;
+	ret->n_after = h.n_before + ret->n;
 	ret->begin_ts = h.begin_ts;
 	STAT_ADD(packets, 1);
 	STAT_ADD(records, ret->n);
 	if (account) {
 		harness->taken[k->ch][k->stream] += ret->n;
-		harness->ranges[k->ch][k->stream] += mix(h.n_before + ret->n) - mix(h.n_before);
+		harness->ranges[k->ch][k->stream] += mix(ret->n_after) - mix(ret->n_before);
 	}
 	return 0;
 }
@@ -279,11 +281,12 @@ void harness_chain(const struct ring_packet *k, const struct checked *c)
 	me->begin = c->begin_ts;
 	me->end = k->end_ts;
 	me->n_before = c->n_before;
-	me->n_after = c->n_before + c->n;
+	me->n_after = c->n_after;
 	if (prev->end && prev->gen == ((k->gen - 1) & GEN_MASK)) {
 		STAT_ADD(chained, 1);
 		if (prev->end != me->begin)
-			defect(DEFECT_CHAIN, "gen %u begins when its predecessor had not ended", k->gen);
+			defect(DEFECT_CHAIN, "gen %u begins when its predecessor had not ended",
+				k->gen);
 		if (prev->n_after != me->n_before)
 			defect(DEFECT_COUNT, "stream %u.%u gen %u: %llu before it, but %llu", k->ch,
 				k->stream, k->gen, (unsigned long long)me->n_before,
@@ -291,7 +294,8 @@ void harness_chain(const struct ring_packet *k, const struct checked *c)
 	}
 	if (next->begin && next->gen == gen_next(k->gen) && k->end_ts) {
 		if (next->begin != me->end)
-			defect(DEFECT_CHAIN, "gen %u ends when its successor has not begun", k->gen);
+			defect(DEFECT_CHAIN, "gen %u ends when its successor has not begun",
+				k->gen);
 		if (next->n_before != me->n_after)
 			defect(DEFECT_COUNT, "stream %u.%u gen %u: %llu in all, but next says %llu",
 				k->ch, k->stream, k->gen, (unsigned long long)me->n_after,
@@ -355,11 +359,11 @@ static uint32_t copy_all(struct ring_packet *list, uint32_t n, struct kept *kept
 		}
 		if (harness_check(&x->k, buf, false, &x->c) != 0)
 			continue;
-		if (x->k.current && x->c.n_before + x->c.n != n_cut[x->k.ch][x->k.stream])
-			defect(DEFECT_COUNT, "stream %u.%u: cut at %llu, current packet ends at %llu",
-				x->k.ch, x->k.stream,
-				(unsigned long long)n_cut[x->k.ch][x->k.stream],
-				(unsigned long long)(x->c.n_before + x->c.n));
+		if (x->k.current && x->c.n_after != n_cut[x->k.ch][x->k.stream])
+			defect(DEFECT_COUNT,
+				"stream %u.%u: cut at %llu, current packet ends at %llu", x->k.ch,
+				x->k.stream, (unsigned long long)n_cut[x->k.ch][x->k.stream],
+				(unsigned long long)x->c.n_after);
 		n_kept++;
 	}
 	return n_kept;
@@ -385,14 +389,15 @@ uint32_t harness_snapshot(bool strict)
 		const struct kept *a = &kept[i - 1], *b = &kept[i];
 
 		if (a->k.ch != b->k.ch || a->k.stream != b->k.stream ||
-			a->c.n_before + a->c.n == b->c.n_before)
+			a->c.n_after == b->c.n_before)
 			continue;
 		STAT_ADD(holes, 1);
 		if (strict)
-			defect(DEFECT_HOLE, "stream %u.%u: gen %u ends at record %llu, gen %u begins "
-				"at %llu", a->k.ch, a->k.stream, a->k.gen,
-				(unsigned long long)(a->c.n_before + a->c.n), b->k.gen,
-				(unsigned long long)b->c.n_before);
+			defect(DEFECT_HOLE,
+				"stream %u.%u: gen %u ends at record %llu, gen %u begins "
+				"at %llu",
+				a->k.ch, a->k.stream, a->k.gen, (unsigned long long)a->c.n_after,
+				b->k.gen, (unsigned long long)b->c.n_before);
 	}
 	return n_kept;
 }
@@ -403,8 +408,9 @@ static bool consume_one(uint32_t idx)
 {
 	static char buf[LARGE_SIZE];
 	uint64_t s = test_state(idx), pinned;
-	struct ring_packet k = { .idx = idx, .ch = state_ch(s), .stream = state_cpu(s),
-		.gen = state_gen(s) };
+	struct ring_packet k = {
+		.idx = idx, .ch = state_ch(s), .stream = state_cpu(s), .gen = state_gen(s)
+	};
 	struct checked c;
 	uint64_t close;
 
@@ -487,8 +493,7 @@ void harness_check_accounts(uint32_t n_slots)
 		for (uint32_t i = 0; i < N_STREAMS; i++) {
 			uint64_t n = ring_stream_records(&test_pool, ch, i, NULL);
 
-			if (n != harness->taken[ch][i] ||
-				harness->ranges[ch][i] != mix(n) - mix(0))
+			if (n != harness->taken[ch][i] || harness->ranges[ch][i] != mix(n) - mix(0))
 				defect(DEFECT_COUNT, "stream %u.%u: count %llu, found %llu", ch, i,
 					(unsigned long long)n,
 					(unsigned long long)harness->taken[ch][i]);

@@ -50,7 +50,7 @@ enum defect {
 #define LARGE_SIZE  (1u << LARGE_SHIFT)
 
 struct slot {
-	uint64_t acked, failed;	       /* by its writer */
+	uint64_t acked, failed;		  /* by its writer */
 	uint64_t found, sum, sum_squares; /* by a reader that takes every record once */
 };
 
@@ -96,7 +96,7 @@ bool harness_emit_random(uint32_t slot, uint64_t *random);
 /* A verified packet. */
 struct checked {
 	uint32_t n;
-	uint64_t n_before, begin_ts, last_ts;
+	uint64_t n_before, n_after, begin_ts, last_ts;
 };
 
 /* Checks a copy; 0 and *ret, or -1 after defect(). account: take its records once for all. */

@@ -133,8 +133,9 @@ static void run_retirer(void)
 static void pin_and_check(uint32_t idx, uint64_t s, uint64_t *random)
 {
 	static uint8_t a[LARGE_SIZE], b[LARGE_SIZE];
-	struct ring_packet k = { .idx = idx, .ch = state_ch(s), .stream = state_cpu(s),
-		.gen = state_gen(s) };
+	struct ring_packet k = {
+		.idx = idx, .ch = state_ch(s), .stream = state_cpu(s), .gen = state_gen(s)
+	};
 	uint32_t size = geometry_sub_size(&test_pool.geometry, idx);
 	uint32_t off = geometry_sub_off(&test_pool.geometry, idx);
 	struct checked c;
@@ -352,7 +353,8 @@ static pid_t storm(double seconds, pid_t daemon)
 		if (now > processes[i].due) {
 			kill_process(i);
 			start_process(i);
-			processes[i].due = now + ((r >> 8) % 100 < 5 ? 0.2 : 4e-4 * (double)((r >> 16) % 12));
+			processes[i].due =
+				now + ((r >> 8) % 100 < 5 ? 0.2 : 4e-4 * (double)((r >> 16) % 12));
 		} else if (processes[i].stopped) {
 			kill(processes[i].pid, SIGCONT);
 			processes[i].stopped = false;
@@ -397,13 +399,14 @@ static void check_ends(void)
 			if (list[i].size == 0 || ring_copy(&test_pool, &list[i], buf) != 0 ||
 				harness_check(&list[i], buf, false, &c) != 0)
 				continue;
-			if (c.n_before + c.n > end[list[i].stream])
-				end[list[i].stream] = c.n_before + c.n;
+			if (c.n_after > end[list[i].stream])
+				end[list[i].stream] = c.n_after;
 		}
 		for (uint32_t i = 0; i < N_STREAMS; i++)
 			if (end[i] != 0 && end[i] != n_records[i])
-				defect(DEFECT_COUNT, "stream %u.%u: count %llu, packets end at %llu", ch,
-					i, (unsigned long long)n_records[i],
+				defect(DEFECT_COUNT,
+					"stream %u.%u: count %llu, packets end at %llu", ch, i,
+					(unsigned long long)n_records[i],
 					(unsigned long long)end[i]);
 	}
 }
