@@ -2,7 +2,10 @@
 """Snapshots while everything moves: writers at full speed, deaths, readers that stop reading."""
 
 import json
+import os
 import socket
+import struct
+import subprocess
 import threading
 import time
 
@@ -12,6 +15,7 @@ from conftest import wait_for
 from ctf import Trace, gaps, need
 from measure import emitted
 from test_cases_reader import check_packets
+from test_hostile import pool_of
 
 
 def total(row):
@@ -168,3 +172,55 @@ def test_reader_that_stops_reading(device):
     gone.close()
     for _ in range(3):
         device.snapshot().check_counts()
+
+
+SUB = struct.Struct("<QQQQ")  # struct sub_header: id, begin_ts, n_before, lost; also an entry
+
+
+def small_packets(fd):
+    """{gen: (offset in the pool, n_before)} of the finished 4 KiB sub-buffers of a pool."""
+    (region_shift,) = struct.unpack("<I", os.pread(fd, 4, 40))
+    found = {}
+    for idx in range(64):
+        state, close, _, _ = SUB.unpack(os.pread(fd, SUB.size, 2048 + SUB.size * idx))
+        if state >> 61 == 2 and close >> 32 == state & 0x7fffffff:  # ACTIVE, and closed in this life
+            at = (1 << region_shift) + (idx << 12)
+            found[state & 0x7fffffff] = at, SUB.unpack(os.pread(fd, SUB.size, at))[2]
+    return found
+
+
+def test_bad_packets_are_left_out(device):
+    """One unknown id, one false header, one time that falls: three packets less, all accounted for."""
+    device.start("s", "4M")
+    n = 1700
+    w = device.spawn(["taskset", "-c", "0", device.stage.program("writer"), "-n", n, "-r", 1000],
+                     stdin=subprocess.PIPE)
+    w.wait_line("done")
+    fd = pool_of(device)
+    packets = small_packets(fd)
+    at = {gen: off for gen, (off, _) in packets.items()}
+    count = {gen: packets[gen + 1][1] - packets[gen][1] for gen in packets if gen + 1 in packets}
+    bad_id, bad_head, bad_time = sorted(count)[1:7:2]
+    os.pwrite(fd, struct.pack("<H", 60000), at[bad_id] + SUB.size)
+    os.pwrite(fd, struct.pack("<Q", 1), at[bad_head])
+    os.pwrite(fd, struct.pack("<I", 0), at[bad_time] + SUB.size + 2 + 22 * (count[bad_time] - 1))
+    os.close(fd)
+
+    def check(trace):
+        check_packets(trace)
+        row = trace.of(w.pid)
+        assert row["left_out"] == {"bad_record": count[bad_id], "bad_header": count[bad_head],
+                                   "bad_time": count[bad_time], "raced": 0}
+        assert row["events"] == trace.check_counts() == n - sum(row["left_out"].values())
+        assert trace.discarded == sum(row["left_out"].values())
+        ((_, seen),) = trace.seqs().items()
+        assert [b - a - 1 for a, b in gaps(seen)] == [count[bad_id], count[bad_head], count[bad_time]]
+        assert row["complete_since"] > seen[0][0]
+
+    check(device.snapshot())
+    # It is the same when the process is dead and its packets are in the store.
+    w.kill()
+    w.wait()
+    device.wait_dead(w.pid)
+    wait_for("the store to have all", lambda: device.session()["pools"] == 0)
+    check(device.snapshot())
