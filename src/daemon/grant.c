@@ -583,7 +583,12 @@ void grant_minimum(struct process *p, struct session *s)
 	uint64_t advance;
 
 	while (b->charged - b->going < daemon_minimum(s->daemon)) {
-		if (!grant_make_room(s, SMALL) || pool_give(s->daemon, p->pool, s, 0, true) < 0)
+		/* With many sessions the small ones are used up. */
+		bool small =
+			grant_make_room(s, SMALL) && pool_give(s->daemon, p->pool, s, 0, true) == 0;
+
+		if (!small && (!grant_make_room(s, LARGE) ||
+				      pool_give(s->daemon, p->pool, s, 1, true) < 0))
 			return; /* its events are counted as lost until a tick finds memory */
 	}
 	/* A little of what is there, for others may come too. */

@@ -98,6 +98,7 @@ static enum sub_use sub_use_of(const struct pool *p, uint32_t idx, uint64_t stat
 static void sub_look(struct pool_view *v, struct pool *p, uint32_t idx, uint32_t ch, uint64_t now)
 {
 	struct sub_entry *e = ring_entry(&p->ring, idx);
+	const struct pool_sub *sub = &p->subs[idx];
 	struct sub_view s = { .idx = idx, .size = pool_sub_size(p, idx) };
 	uint64_t end;
 
@@ -123,14 +124,13 @@ static void sub_look(struct pool_view *v, struct pool *p, uint32_t idx, uint32_t
 				    ? stream_last_ts(p, ch, state_cpu(s.state))
 				    : now;
 		end = atomic_load_explicit(&e->end_ts, memory_order_relaxed);
-		/* Ended long after its last record if it was retired for silence; ended before
-		 * others were written if the stream went on. */
 		if (s.use == SUB_USE_RETIRED && end < s.last_ts)
 			s.last_ts = end;
 		if (s.begin_ts > now)
 			s.begin_ts = now;
-		/* last_ts may lag behind the first record of a new sub-buffer. */
-		if (s.last_ts < s.begin_ts)
+		/* A switch sets the stream's last_ts, ours too, so that does not tell the silence. */
+		if (s.last_ts < s.begin_ts || (s.use == SUB_USE_RETIRED && sub->silent &&
+						      sub->silent_gen == state_gen(s.state)))
 			s.last_ts = s.begin_ts;
 		if (s.last_ts > now)
 			s.last_ts = now;

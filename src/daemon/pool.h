@@ -30,6 +30,8 @@ enum pool_sub_kind {
 struct pool_sub {
 	uint8_t kind; /* enum pool_sub_kind */
 	uint8_t ch;
+	bool silent;	     /* its life of silent_gen was ended by us, for silence: */
+	uint32_t silent_gen; /* nothing in it is younger than the window */
 };
 
 /* What is known of one channel of the pool. */

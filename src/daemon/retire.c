@@ -106,6 +106,17 @@ static void retire_work(uv_work_t *work)
 		sched_setaffinity(0, sizeof(before), &before);
 }
 
+/* What we did is neither young data nor a movement of the program. */
+static void retired(const struct item *it, struct pool_channel_books *b)
+{
+	uint32_t idx = geometry_idx(&it->pool->ring.geometry, pos_off(it->pos));
+
+	it->pool->subs[idx].silent = true;
+	it->pool->subs[idx].silent_gen = pos_gen(it->pos);
+	if (b->seen && b->seen[it->stream] == it->pos)
+		b->seen[it->stream] = pos_make(gen_next(pos_gen(it->pos)), pos_par(it->pos), 0);
+}
+
 static void retire_done(uv_work_t *work, int status)
 {
 	struct retire *r = list_entry(work, struct retire, work);
@@ -117,6 +128,7 @@ static void retire_done(uv_work_t *work, int status)
 
 		if (it->result == 0) {
 			b->retire_fails = 0;
+			retired(it, b);
 		} else {
 			/* Its CPU is offline, or not ours: do not stay awake for it. */
 			b->retire_at = clock_now(&d->clock) +
