@@ -27,28 +27,30 @@
  *	(float, f) (double, f)      float, double                   IEEE 754
  *	(str, f)                    const char *                    string; NULL is "(null)"
  *	(array, T, f, N)            const T *                       N numbers; NULL is all zero
- *	(seq, T, f)                 const T *, size_t count         so many numbers
- *	(text, f, N)                const char *                    at most N bytes, up to a NUL
- *	(textseq, f)                const char *, size_t length     so many bytes of text
+ *	(seq, T, f)                 const T *, size_t count         so many numbers; NULL is none
+ *	(text, f, N)                const char *                    up to N bytes, or a NUL; NULL is "(null)"
+ *	(textseq, f)                const char *, size_t length     text of so many bytes; likewise
  *	(enumeration, T, f, NAME)   T                               number with a label
  *
- * T is one of u8 ... x64, float, double (of an enumeration: no float). N is a constant. The labels
- *of an enumeration are given by
+ * T is one of u8 ... x64, float, double (of an enumeration: no float). N is a constant, 1 to
+ * VARVE_RECORD_MAX. The labels of an enumeration are given by
  *
  *	VARVE_ENUM(NAME, ("label", value), ("label", lowest, highest), ...);
  *
- * An event has at most 64 fields, an enumeration at most 64 labels. A record holds at most
- * VARVE_RECORD_MAX bytes: strings, texts and counted arrays are cut to fit, the last ones first.
- * Provider, event and field names are plain words and should not be names of macros (errno is one).
+ * The level is one of enum varve_level (abi.h), VARVE_EMERG to VARVE_DEBUG. An event has at most 64
+ * fields, an enumeration at most 64 labels. A payload has at most VARVE_RECORD_MAX bytes, which lie
+ * on the caller's stack: strings, texts and counted arrays are cut to fit, the last ones first.
+ * Provider, event and field names are plain words of at most 127 bytes, and should not be names of
+ * macros (errno is one).
  *
  * varve_enabled(provider, name) tells whether anybody records the event: for arguments that are
- *dear to compute. varve_printf(level, "format", ...) records a line of text as event varve:printf;
- *it calls vsnprintf(), no more.
+ * dear to compute. varve_printf(level, "format", ...) records a line of text as event varve:printf;
+ * it calls vsnprintf(), no more.
  *
  * A program finds the daemon by VARVE_RUNDIR, else in /run/varve, else in $XDG_RUNTIME_DIR/varve.
- *It waits at most VARVE_ATTACH_MS (50) for a daemon that does not answer, and not at all where
- *there is none; a later one is met at the next event. VARVE_WAIT=1 makes it look for a run
- *directory that appears later (in a thread of its own).
+ * It waits at most VARVE_ATTACH_MS (50) for a daemon that does not answer, and not at all where
+ * there is none; a later one is met at the next event. VARVE_WAIT=1 makes it look for a run
+ * directory that appears later (in a thread of its own).
  *
  * Two events of one name with different fields are two events. C11 and C++11, gcc and clang.
  *
