@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -291,6 +292,21 @@ def test_snapshot_after_stop(device):
         assert trace.check_counts() == 100 and trace.of(w.pid)["events"] == 100
     device.varve("destroy", "s")
     one_line(device.varve("snapshot", "s", "-o", device.dir / "x", check=False), 1, "s")
+
+
+def test_stop_keeps_the_window(device):
+    """However long after the stop one comes: what counts is the time before it."""
+    device.start(window="1s")
+    w = device.writer("-n", "100")
+    w.wait_line("done")
+    device.varve("stop", "s")
+    time.sleep(2.5)
+    assert device.snapshot().check_counts() == 100
+    assert device.snapshot("s", "--last", "1s").check_counts() == 100
+    w.end()
+    device.wait_dead(w.pid)
+    trace = device.snapshot()
+    assert trace.check_counts() == 100 and trace.report["held_ns"] <= 10**9
 
 
 def test_last(device):

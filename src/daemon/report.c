@@ -83,7 +83,9 @@ static uint64_t held_ns(const struct snapshot *sn)
 		if (!whole && p->complete_since > since)
 			since = p->complete_since;
 	}
-	ns = clock_unix_ns(&sn->map, sn->now) - clock_unix_ns(&sn->map, since);
+	if (since >= sn->until)
+		return 0;
+	ns = clock_unix_ns(&sn->map, sn->until) - clock_unix_ns(&sn->map, since);
 	return ns < sn->window_ns ? ns : sn->window_ns;
 }
 

@@ -267,6 +267,7 @@ int session_start(struct session *s, char **ret_error)
 	if (s->active)
 		return 0;
 	s->active = true;
+	s->stopped_at = 0;
 	/* Who cannot be let in for lack of memory loses its events, counted; the others record. */
 	list_for_each(p, &d->processes, struct process, link)
 		if (p->alive && p->pool)
@@ -283,6 +284,7 @@ void session_stop(struct session *s)
 	if (!s->active)
 		return;
 	s->active = false;
+	s->stopped_at = clock_now(&s->daemon->clock);
 	words_update(s->daemon);
 	list_for_each(p, &s->daemon->processes, struct process, link)
 		if (p->pool)

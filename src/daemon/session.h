@@ -42,6 +42,7 @@ struct session {
 	uint64_t budget, window_ns;
 	struct pattern_list rules;
 	uint64_t started_at; /* trace clock, of the first start */
+	uint64_t stopped_at; /* trace clock; 0 while it is active */
 	uint64_t charged;    /* bytes of pools: grants, promises, and those going */
 	uint32_t advance;    /* large sub-buffers promised to each process, while there is plenty */
 	struct store *store; /* owned: packets of the dead */

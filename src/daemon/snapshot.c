@@ -121,12 +121,13 @@ static void set_times(struct snapshot *sn, const struct snapshot_options *o)
 
 	clock_map(&sn->daemon->clock, &sn->map);
 	sn->now = sn->map.ticks;
+	sn->until = s->active ? sn->now : s->stopped_at;
 	sn->window_ns = window;
 	keep = o->last_ns > 0 && o->last_ns < window ? o->last_ns : window;
 	if (keep < UINT64_MAX - MARGIN_NS) {
 		keep += keep / 8 < MARGIN_NS ? keep / 8 : MARGIN_NS;
 		ticks = clock_ticks_of(&sn->daemon->clock, keep);
-		sn->keep_since = ticks < sn->now ? sn->now - ticks : 0;
+		sn->keep_since = ticks < sn->until ? sn->until - ticks : 0;
 	}
 	sn->session_started_at = s->started_at;
 }
@@ -417,8 +418,9 @@ static char *nothing_text(const struct snapshot *sn, const struct snapshot_optio
 
 	if (span == UINT64_MAX || sn->n_packets == 0)
 		return text_format("nothing recorded in session '%s'", sn->session->name);
-	return text_format("nothing recorded in session '%s' within the last %.3g s",
-		sn->session->name, (double)span / 1e9);
+	return text_format("nothing recorded in session '%s' within the last %.3g s%s",
+		sn->session->name, (double)span / 1e9,
+		sn->until < sn->now ? " before it was stopped" : "");
 }
 
 int snapshot_new(struct daemon *d, struct session *s, const struct snapshot_options *o,
