@@ -34,17 +34,13 @@ def main():
         # The rate of all that it said in its life; the time covered is that before the cut.
         life = sum((p["ended_at"] or taken) - p["started_at"] for p in ps) / 1e9
         total = events + overwritten + sum(p["aged"] for p in ps)
-        firsts = [p["complete_since"] for p in ps if p["complete_since"] is not None]
-        begins = min(p["started_at"] for p in ps)
-        covers = (taken - max(max(firsts, default=begins), begins)) / 1e9 if len(ps) == 1 else \
-            (taken - begins) / 1e9
+        # Of many together: only whether all is there.
+        covers = f"{(taken - ps[0]['complete_since']) / 1e9:.2f} s" if len(ps) == 1 else ""
         whole = all(p["overwritten"] == 0 for p in ps)
         state = "alive" if any(p["alive"] for p in ps) else "dead"
-        who = str(pid) if len(ps) == 1 else f"{len(ps)} x"
-        if len(ps) == 1:
-            who = str(ps[0]["pid"])
+        who = str(ps[0]["pid"]) if len(ps) == 1 else f"{len(ps)} x"
         rows.append((total, f"{who:>8} {uid:>5} {name:<16} {count(events):>7} "
-                     f"{count(int(total / max(life, 0.001))):>7} {covers:>6.2f} s "
+                     f"{count(int(total / max(life, 0.001))):>7} {covers:>8} "
                      f"{'-' if whole else count(overwritten):>8} {count(lost) if lost else '-':>5}  "
                      f"{state}{', all of it' if whole and total else ''}"))
     for _, row in sorted(rows, key=lambda r: -r[0]):
