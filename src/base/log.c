@@ -10,6 +10,8 @@
 
 #include "base/log.h"
 
+#define LEVEL_ERROR 3 /* as in syslog(3) */
+
 static const char *log_program = "varve";
 static bool log_levels; /* the journal reads: "<3>" in front */
 
@@ -19,14 +21,17 @@ void log_init(const char *program)
 	log_levels = getenv("JOURNAL_STREAM") != NULL && !isatty(STDERR_FILENO);
 }
 
-__attribute__((format(printf, 2, 0))) static void log_line(int level, const char *fmt, va_list ap)
+void log_error(const char *fmt, ...)
 {
 	char line[1024];
+	va_list ap;
 	int n, m;
 
-	n = log_levels ? snprintf(line, sizeof(line), "<%d>", level)
+	n = log_levels ? snprintf(line, sizeof(line), "<%d>", LEVEL_ERROR)
 		       : snprintf(line, sizeof(line), "%s: ", log_program);
+	va_start(ap, fmt);
 	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+	va_end(ap);
 	if (m < 0)
 		return;
 	n += m;
@@ -35,30 +40,4 @@ __attribute__((format(printf, 2, 0))) static void log_line(int level, const char
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
 		return; /* nobody left to tell */
-}
-
-#define LOG_FUNCTION(name, level)                                                                  \
-	void name(const char *fmt, ...)                                                            \
-	{                                                                                          \
-		va_list ap;                                                                        \
-                                                                                                   \
-		va_start(ap, fmt);                                                                 \
-		log_line(level, fmt, ap);                                                          \
-		va_end(ap);                                                                        \
-	}
-
-LOG_FUNCTION(log_error, 3)
-LOG_FUNCTION(log_warning, 4)
-LOG_FUNCTION(log_info, 6)
-
-char *text_format(const char *fmt, ...)
-{
-	char *text;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
-	va_end(ap);
-	return n < 0 ? NULL : text;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Text from elsewhere: see text.h. */
+/* Texts: see text.h. */
 
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/text.h"
 
@@ -49,4 +51,16 @@ void text_clean(char *to, const char *from, size_t n)
 			to[i] = from[i];
 	}
 	to[i] = '\0';
+}
+
+char *text_format(const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : text;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "daemon/app.h"
 #include "daemon/burial.h"
 #include "daemon/ctl.h"

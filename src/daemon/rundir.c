@@ -20,7 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/text.h"
 #include "daemon/rundir.h"
 
 #define RUNDIR_SYSTEM "/run/varve"

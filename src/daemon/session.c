@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
 #include "daemon/grant.h"

@@ -14,7 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
 #include "daemon/pool.h"
