@@ -67,6 +67,13 @@ int cli_parse(const struct cli_verb *v, const struct cli_option *options, bool s
 int cli_words_check(
 	const struct cli_verb *v, char **words, int n, int min, int max, const char *needs);
 
+/* --- verbs that are the daemon's (session.c) ------------------------------------------------------- */
+
+/* run of a verb that has a session's NAME and no more. */
+int cli_session_run(const struct cli_verb *v, int argc, char **argv);
+/* run of a verb that has a session's NAME and patterns. */
+int cli_rules_run(const struct cli_verb *v, int argc, char **argv);
+
 /* --- one line each on stderr: returns the code ----------------------------------------------------- */
 
 int cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -206,10 +206,10 @@ ssize_t client_read(struct client *c, void *buf, size_t size)
 	return (ssize_t)n;
 }
 
-int client_ask_once(json_t *request, json_t **ret_answer)
+int client_ask_once(const char *dir, json_t *request, json_t **ret_answer)
 {
 	struct client c;
-	int r = client_open(&c, NULL);
+	int r = client_open(&c, dir);
 
 	if (r != 0) {
 		json_decref(request);

@@ -36,8 +36,8 @@ int client_ask(struct client *c, json_t *request, json_t **ret_answer);
 /* What comes behind the answer: as read(). */
 ssize_t client_read(struct client *c, void *buf, size_t size);
 
-/* Opens, asks once, closes. */
-int client_ask_once(json_t *request, json_t **ret_answer);
+/* client_open(), client_ask() and client_close(). */
+int client_ask_once(const char *dir, json_t *request, json_t **ret_answer);
 
 /* The request that starts a session; 0, NULL and no patterns mean the daemon's defaults. */
 struct cli_patterns;

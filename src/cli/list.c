@@ -36,7 +36,8 @@ static int list(const struct cli_verb *v, int argc, char **argv)
 	if (what == N_LISTS)
 		return cli_misuse(v,
 			"there is no list of '%s', only events, processes and sessions", words[0]);
-	r = client_ask_once(json_pack("{s:s, s:s}", "verb", "list", "what", words[0]), &answer);
+	r = client_ask_once(
+		NULL, json_pack("{s:s, s:s}", "verb", "list", "what", words[0]), &answer);
 	if (r != 0)
 		return r;
 	(json ? show_json : lists[what].show)(json_object_get(answer, "list"));

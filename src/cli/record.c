@@ -128,20 +128,6 @@ static int run_command(struct recording *r, int *ret_status)
 
 /* --- before and after --------------------------------------------------------------------------- */
 
-static int ask(const struct recording *r, json_t *request)
-{
-	struct client c;
-	int code = client_open(&c, r->daemon.dir);
-
-	if (code != 0) {
-		json_decref(request);
-		return code;
-	}
-	code = client_ask(&c, request, NULL);
-	client_close(&c);
-	return code;
-}
-
 static void tell(const struct output *o, const json_t *totals)
 {
 	const json_t *events = json_object_get(totals, "events");
@@ -192,7 +178,8 @@ static int record_command(struct recording *r)
 	code = private_start(&r->daemon);
 	if (code != 0)
 		return cli_interrupted() ? cli_die_of_signal() : code;
-	code = ask(r, client_start_request(SESSION, r->budget, r->window, r->mode, &r->patterns));
+	code = client_ask_once(r->daemon.dir,
+		client_start_request(SESSION, r->budget, r->window, r->mode, &r->patterns), NULL);
 	if (code == 0) {
 		err = run_command(r, &status);
 		cli_catch_signals();

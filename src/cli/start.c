@@ -35,7 +35,7 @@ static int start(const struct cli_verb *v, int argc, char **argv)
 	if (r == CLI_GO_ON)
 		r = cli_words_check(v, words, n, 1, 1, "NAME");
 	if (r == CLI_GO_ON)
-		r = client_ask_once(
+		r = client_ask_once(NULL,
 			client_start_request(words[0], budget, window, mode, &patterns), NULL);
 	free(patterns.texts);
 	return r;

@@ -33,7 +33,7 @@ static int status(const struct cli_verb *v, int argc, char **argv)
 		r = cli_words_check(v, words, n, 0, 1, "");
 	if (r != CLI_GO_ON)
 		return r;
-	r = client_ask_once(
+	r = client_ask_once(NULL,
 		json_pack("{s:s, s:s*}", "verb", "status", "session", n ? words[0] : NULL),
 		&answer);
 	if (r != 0)
