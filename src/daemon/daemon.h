@@ -13,7 +13,9 @@
  *   need.c     what each needs of it         retire.c    ends silent sub-buffers
  *   grant.c    moves memory by balance.c
  *   tick.c     when: once a second, or asleep
- *   ctl.c, verbs.c  requests of the command line
+ *   ctl.c, verbs.c  requests of the command line; describe.c: status and lists
+ *   snapshot*.c, report.c  the recording, out as frames
+ *   rundir.c   the directory with control file and sockets; clock.c, account.c: charges per uid
  */
 
 #include <stdbool.h>
@@ -56,5 +58,11 @@ struct daemon {
 
 /* Bytes promised to each process at attach, per active session. */
 uint64_t daemon_minimum(const struct daemon *d);
+
+/* Is varved, from taking the run directory to the end that SIGTERM or SIGINT asks for. ready is
+ * called once programs may come. clock 0: the best there is. Returns the exit code; what went wrong
+ * has been logged. */
+typedef void daemon_ready_fn(void *arg);
+int daemon_main(const char *rundir, enum trace_clock clock, daemon_ready_fn *ready, void *arg);
 
 #endif

@@ -34,9 +34,6 @@
 #define TAKE_MAX       256u /* sub-buffers of all pools of a session, per tick */
 #define GIVE_MAX       1024u
 #define ADVANCE_PART   16 /* a newcomer gets this part of what is free, at most */
-#define MINIMUM_SUBS   2u /* small ones, per online CPU ... */
-#define MINIMUM_LOW    4u /* ... but at least, ... */
-#define MINIMUM_HIGH   8u /* ... and at most */
 
 struct party {
 	struct process *process; /* NULL: the dead of a uid */
@@ -69,14 +66,6 @@ void grant_fini(struct daemon *d)
 	free(d->grant->numbers);
 	free(d->grant);
 	d->grant = NULL;
-}
-
-uint64_t daemon_minimum(const struct daemon *d)
-{
-	uint32_t n = MINIMUM_SUBS * d->n_cpus_online;
-
-	n = n < MINIMUM_LOW ? MINIMUM_LOW : n > MINIMUM_HIGH ? MINIMUM_HIGH : n;
-	return (uint64_t)n * SMALL;
 }
 
 uint64_t grant_reserve(const struct daemon *d)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * varved: options, the parts in their order, the loop, a clean end.
+ * varved: options, and the way to the background. What it then does is in daemon.c.
  *
  * Without --foreground the parent waits until the daemon listens, so that whatever comes after
  * "varved" in a script finds it there.
@@ -9,30 +9,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/text.h"
-#include "daemon/app.h"
-#include "daemon/burial.h"
-#include "daemon/ctl.h"
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/notify.h"
-#include "daemon/process.h"
-#include "daemon/retire.h"
-#include "daemon/session.h"
-#include "daemon/snapshot.h"
-#include "daemon/tick.h"
-#include "daemon/verbs.h"
-
-#define LOOP_NICE (-10)
 
 struct options {
 	bool foreground;
@@ -147,13 +132,15 @@ static int background(void)
 	return pipe_fds[1];
 }
 
-static void tell_ready(int fd)
+/* In the child: programs may come. *arg is the fd; -1 in the foreground. */
+static void tell_ready(void *arg)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null, fd = *(int *)arg;
 
-	if (write(fd, "r", 1) < 0)
+	if (fd < 0 || write(fd, "r", 1) < 0)
 		return;
 	close(fd);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	/* From here on nobody looks at our errors but a journal. */
 	if (null >= 0) {
 		dup2(null, STDERR_FILENO);
@@ -162,151 +149,7 @@ static void tell_ready(int fd)
 	}
 }
 
-/* --- the machine ---------------------------------------------------------------------------------- */
-
-static uint32_t cpus_possible(void)
-{
-	uint32_t n = (uint32_t)sysconf(_SC_NPROCESSORS_CONF), first, last;
-	FILE *f = fopen("/sys/devices/system/cpu/possible", "re");
-
-	if (f && fscanf(f, "%u-%u", &first, &last) == 2 && last + 1 > n)
-		n = last + 1;
-	if (f)
-		fclose(f);
-	return n < 4 ? 4 : n > POOL_STREAMS_MAX ? POOL_STREAMS_MAX : n;
-}
-
-/* Two fds per process that records. */
-static void raise_fd_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
-/*
- * A program that starts waits for the loop, 50 ms at most, also where all CPUs are busy; what the loop
- * does is short. Where we may not, we do not.
- */
-static void raise_priority(void)
-{
-	setpriority(PRIO_PROCESS, 0, LOOP_NICE);
-}
-
-/* --- the daemon ----------------------------------------------------------------------------------- */
-
-static int parts_init(struct daemon *d)
-{
-	int r = 0;
-
-	d->registry = registry_new(atomic_load(&d->rundir.control->next));
-	if (!d->registry)
-		r = -ENOMEM;
-	if (r == 0)
-		r = burial_init(d);
-	if (r == 0)
-		r = grant_init(d);
-	if (r == 0)
-		r = retire_init(d);
-	if (r == 0)
-		r = tick_init(d);
-	if (r == 0)
-		r = ctl_new(&d->ctl, d->loop, d->rundir.ctl_fd, verbs_request, d);
-	if (r == 0)
-		r = app_init(d);
-	return r;
-}
-
-/* Workers first: what they hold is taken down after them. */
-static void parts_fini(struct daemon *d)
-{
-	struct process *p;
-
-	app_fini(d);
-	ctl_free(d->ctl);
-	d->ctl = NULL;
-	snapshots_cancel(d);
-	tick_fini(d);
-	burial_fini(d);
-	list_for_each(p, &d->processes, struct process, link)
-		burial_unwatch(p);
-	uv_run(d->loop, UV_RUN_DEFAULT); /* until no worker is left */
-	list_for_each(p, &d->processes, struct process, link)
-		process_free(p);
-	sessions_free(d);
-	grant_fini(d);
-	retire_fini(d);
-	registry_free(d->registry);
-	accounts_fini(&d->accounts);
-}
-
-static void stop_now(uv_signal_t *signal, int number)
-{
-	uv_stop(signal->loop);
-}
-
-static int daemon_run(struct daemon *d, int ready_fd)
-{
-	uv_signal_t term, interrupt;
-	int r = parts_init(d);
-
-	if (r < 0) {
-		log_error("cannot start: %s", strerror(-r));
-	} else {
-		raise_priority();
-		uv_signal_init(d->loop, &term);
-		uv_signal_init(d->loop, &interrupt);
-		uv_signal_start(&term, stop_now, SIGTERM);
-		uv_signal_start(&interrupt, stop_now, SIGINT);
-		rundir_listening(&d->rundir);
-		if (ready_fd >= 0)
-			tell_ready(ready_fd);
-		notify_state("READY=1");
-		uv_run(d->loop, UV_RUN_DEFAULT);
-		notify_state("STOPPING=1");
-		uv_close((uv_handle_t *)&term, NULL);
-		uv_close((uv_handle_t *)&interrupt, NULL);
-	}
-	parts_fini(d);
-	return r < 0 ? 1 : 0;
-}
-
-/* From the clock to the end. Returns the exit code. */
-static int daemon_main(const struct options *o, int ready_fd)
-{
-	struct daemon d = { 0 };
-	char *error = NULL;
-	uv_loop_t loop;
-	int code;
-
-	signal(SIGPIPE, SIG_IGN);
-	raise_fd_limit();
-	if (clock_init(&d.clock, o->clock) < 0) {
-		log_error("this machine has no clock '%s' that is the same on all CPUs",
-			clock_name(o->clock));
-		return 1;
-	}
-	if (rundir_init(&d.rundir, o->rundir, d.clock.kind, &error) < 0) {
-		log_error("%s", error ? error : "out of memory");
-		free(error);
-		return 1;
-	}
-	list_init(&d.sessions);
-	list_init(&d.processes);
-	accounts_init(&d.accounts);
-	d.n_cpus_online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-	d.n_streams = cpus_possible();
-	d.started_at = clock_now(&d.clock);
-	uv_loop_init(&loop);
-	d.loop = &loop;
-	code = daemon_run(&d, ready_fd);
-	uv_loop_close(&loop);
-	rundir_fini(&d.rundir);
-	return code;
-}
+/* --- all ------------------------------------------------------------------------------------------ */
 
 /* A relative path must outlive the chdir. Returns it made absolute; takes path over. */
 static char *absolute(char *path)
@@ -339,7 +182,7 @@ int main(int argc, char **argv)
 			log_error("cannot go to the background: %s", strerror(errno));
 	}
 	if (o.rundir && (o.foreground || ready_fd >= 0))
-		code = daemon_main(&o, ready_fd);
+		code = daemon_main(o.rundir, o.clock, tell_ready, &ready_fd);
 	free(o.rundir);
 	return code;
 }
