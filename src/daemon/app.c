@@ -278,7 +278,7 @@ static uint32_t event_id(struct daemon *d, uid_t uid, struct wire_event *layout_
 		goto refuse;
 	if (account_charge(&d->accounts, uid, CHARGE_BYTES, size) < 0)
 		goto refuse_event;
-	if (registry_add(d->registry, layout_take, uid, &e) < 0)
+	if (registry_add(d->registry, layout_take, &e) < 0)
 		goto refuse_bytes;
 	/* The word first: who learns the id finds it right. Then the index is spent for ever. */
 	atomic_store_explicit(

@@ -141,7 +141,7 @@ static void sub_look(struct pool_view *v, struct pool *p, uint32_t idx, uint32_t
 int pool_view_take(struct pool_view *v, struct pool *p, uint32_t ch, uint64_t now, bool tick)
 {
 	const struct pool_geometry *g = &p->ring.geometry;
-	uint32_t first = 0, need = p->channel[ch].n_subs;
+	uint32_t need = p->channel[ch].n_subs;
 	int r;
 
 	*v = (struct pool_view){ .subs = v->subs, .room = v->room };
@@ -156,6 +156,8 @@ int pool_view_take(struct pool_view *v, struct pool *p, uint32_t ch, uint64_t no
 	if (r < 0)
 		return r;
 	for (uint32_t c = 0; c < g->n_classes; c++) {
+		uint32_t first = geometry_class_first(g, c);
+
 		for (uint32_t i = first; i < first + p->n_end[c] && v->n < need; i++) {
 			const struct pool_sub *sub = &p->subs[i];
 
@@ -163,7 +165,6 @@ int pool_view_take(struct pool_view *v, struct pool *p, uint32_t ch, uint64_t no
 				(sub->kind == POOL_SUB_HELD || sub->kind == POOL_SUB_PROMISED))
 				sub_look(v, p, i, ch, now);
 		}
-		first += g->n_subs[c];
 	}
 	return 0;
 }

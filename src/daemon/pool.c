@@ -109,15 +109,6 @@ uint32_t pool_sub_size(const struct pool *p, uint32_t idx)
 	return geometry_sub_size(&p->ring.geometry, idx);
 }
 
-static uint32_t class_first(const struct pool *p, uint32_t class)
-{
-	uint32_t first = 0;
-
-	for (uint32_t c = 0; c < class; c++)
-		first += p->ring.geometry.n_subs[c];
-	return first;
-}
-
 /* The books of one sub-buffer no longer have it. */
 static void books_drop(struct daemon *d, struct pool *p, uint32_t idx)
 {
@@ -157,7 +148,7 @@ int pool_give(struct daemon *d, struct pool *p, struct session *s, uint32_t clas
 {
 	const struct pool_geometry *g = &p->ring.geometry;
 	struct pool_channel_books *b = &p->channel[s->channel];
-	uint32_t first = class_first(p, class), tries = 0;
+	uint32_t first = geometry_class_first(g, class), tries = 0;
 	int r = -ENOSPC;
 
 	for (uint32_t i = 0; i < g->n_subs[class] && tries < GIVE_TRIES; i++) {
@@ -229,7 +220,7 @@ uint64_t pool_promised_bytes(const struct pool *p, uint32_t ch)
 	uint64_t bytes = 0;
 
 	for (uint32_t c = 0; c < p->ring.geometry.n_classes; c++) {
-		uint32_t first = class_first(p, c);
+		uint32_t first = geometry_class_first(&p->ring.geometry, c);
 
 		for (uint32_t i = first; i < first + p->n_end[c]; i++)
 			if (is_promised(p, i, ch))
@@ -240,7 +231,7 @@ uint64_t pool_promised_bytes(const struct pool *p, uint32_t ch)
 
 uint32_t pool_revoke_promised(struct pool *p, uint32_t ch, uint32_t class, uint32_t n)
 {
-	uint32_t first = class_first(p, class), done = 0;
+	uint32_t first = geometry_class_first(&p->ring.geometry, class), done = 0;
 
 	for (uint32_t i = first + p->n_end[class]; i > first && done < n; i--)
 		if (is_promised(p, i - 1, ch))
@@ -260,7 +251,7 @@ void pool_punch_one(struct daemon *d, struct pool *p, uint32_t idx)
 void pool_punch(struct daemon *d, struct pool *p)
 {
 	for (uint32_t c = 0; c < p->ring.geometry.n_classes && p->n_going > 0; c++) {
-		uint32_t first = class_first(p, c);
+		uint32_t first = geometry_class_first(&p->ring.geometry, c);
 
 		for (uint32_t i = first; i < first + p->n_end[c]; i++)
 			pool_punch_one(d, p, i);
@@ -291,8 +282,9 @@ static uint64_t base_allowed(const struct pool *p)
 static void punch_gaps(struct pool *p)
 {
 	const struct pool_geometry *g = &p->ring.geometry;
+
 	for (uint32_t c = 0; c < g->n_classes; c++) {
-		uint32_t first = class_first(p, c);
+		uint32_t first = geometry_class_first(&p->ring.geometry, c);
 		uint64_t region = (uint64_t)(c + 1) << g->region_shift;
 		uint64_t from = region, size = UINT64_C(1) << g->class_shift[c];
 

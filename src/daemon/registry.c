@@ -13,6 +13,8 @@
 #include "daemon/registry.h"
 #include "wire/event.h"
 
+#define N_BUCKETS (1u << 14) /* a power of two */
+
 struct entry {
 	struct registry_event event;
 	uint64_t hash;
@@ -23,11 +25,8 @@ struct registry {
 	uint32_t first;
 	_Atomic uint32_t end;
 	_Atomic(struct entry *) *entries; /* owned; by id - first */
-	uint32_t n_buckets;		  /* a power of two */
-	uint32_t *buckets;		  /* owned: ids */
+	uint32_t *buckets;		  /* owned: ids; N_BUCKETS of them */
 };
-
-#define N_BUCKETS (1u << 14)
 
 struct registry *registry_new(uint32_t first)
 {
@@ -39,10 +38,9 @@ struct registry *registry_new(uint32_t first)
 		first = 1;
 	r->first = first;
 	atomic_init(&r->end, first);
-	r->n_buckets = N_BUCKETS;
 	/* Mostly untouched: the system gives pages as ids are dealt out. */
 	r->entries = calloc(CONTROL_N_WORDS - first + 1, sizeof(*r->entries));
-	r->buckets = calloc(r->n_buckets, sizeof(*r->buckets));
+	r->buckets = calloc(N_BUCKETS, sizeof(*r->buckets));
 	if (!r->entries || !r->buckets) {
 		registry_free(r);
 		return NULL;
@@ -91,7 +89,7 @@ const struct registry_event *registry_get(const struct registry *r, uint32_t id)
 
 static uint32_t *registry_bucket(const struct registry *r, uint64_t hash)
 {
-	return &r->buckets[(hash ^ hash >> 32) & (r->n_buckets - 1)];
+	return &r->buckets[(hash ^ hash >> 32) & (N_BUCKETS - 1)];
 }
 
 const struct registry_event *registry_find(
@@ -108,8 +106,8 @@ const struct registry_event *registry_find(
 	return NULL;
 }
 
-int registry_add(struct registry *r, struct wire_event *layout_take, uint32_t creator,
-	const struct registry_event **ret)
+int registry_add(
+	struct registry *r, struct wire_event *layout_take, const struct registry_event **ret)
 {
 	uint32_t id = registry_end(r), *bucket;
 	struct entry *e;
@@ -119,7 +117,7 @@ int registry_add(struct registry *r, struct wire_event *layout_take, uint32_t cr
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
-	e->event = (struct registry_event){ .id = id, .layout = layout_take, .creator = creator };
+	e->event = (struct registry_event){ .id = id, .layout = layout_take };
 	e->hash = wire_event_hash(layout_take);
 	bucket = registry_bucket(r, e->hash);
 	e->chain = *bucket;

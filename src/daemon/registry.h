@@ -19,7 +19,6 @@ struct registry;
 struct registry_event {
 	uint32_t id;
 	const struct wire_event *layout;
-	uint32_t creator; /* uid that is charged for it */
 };
 
 /* Ids run from first to CONTROL_N_WORDS - 1. NULL without memory. */
@@ -38,7 +37,7 @@ const struct registry_event *registry_find(
 	const struct registry *r, const struct wire_event *layout);
 
 /* Adds a layout that is not yet there; takes it over on success. 0, -ENOMEM or -ENOSPC (ids). */
-int registry_add(struct registry *r, struct wire_event *layout_take, uint32_t creator,
-	const struct registry_event **ret);
+int registry_add(
+	struct registry *r, struct wire_event *layout_take, const struct registry_event **ret);
 
 #endif

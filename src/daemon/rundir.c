@@ -82,7 +82,7 @@ static int control_open(struct rundir *r, const char *path)
 		close(fd);
 		return -EPROTO;
 	}
-	/* The first page is made here: without memory this is an error and not a SIGBUS. */
+	/* The facts and the first words are made here: without memory this is an error and not a SIGBUS. */
 	if (ftruncate(fd, CONTROL_SIZE) < 0 || fallocate(fd, 0, 0, POOL_PAGE * 2) < 0) {
 		close(fd);
 		return -ENOSPC;
@@ -202,11 +202,10 @@ int rundir_init(struct rundir *r, const char *path, enum trace_clock clock, char
 	r->path = strdup(path);
 	if (!r->path)
 		return -ENOMEM;
-	if (mkdir(path, 0755) == 0) {
+	if (mkdir(path, 0755) == 0)
 		e = chmod(path, 0755) < 0 ? -errno : 0;
-	} else {
+	else
 		e = errno == EEXIST ? 0 : -errno;
-	}
 	if (e < 0)
 		*ret_error = text_format("%s: %s", path, strerror(-e));
 	if (e == 0)

@@ -33,11 +33,6 @@ struct session *session_find(const struct daemon *d, const char *name)
 	return NULL;
 }
 
-bool session_wants(const struct session *s, const char *provider, const char *event)
-{
-	return pattern_list_match(&s->rules, provider, event);
-}
-
 uint64_t session_used(const struct session *s)
 {
 	return s->charged + store_used(s->store);
@@ -51,7 +46,7 @@ uint32_t session_word(const struct daemon *d, const struct wire_event *layout)
 	uint32_t word = 0;
 
 	list_for_each(s, &d->sessions, struct session, link)
-		if (s->active && session_wants(s, layout->provider, layout->name))
+		if (s->active && pattern_list_match(&s->rules, layout->provider, layout->name))
 			word |= 1u << s->channel;
 	return word;
 }

@@ -77,9 +77,6 @@ void session_destroy(struct session *s);
 int session_enable(struct session *s, const char *const *patterns, uint32_t n, char **ret_error);
 int session_disable(struct session *s, const char *const *patterns, uint32_t n, char **ret_error);
 
-/* Whether its rules let the event through, active or not. */
-bool session_wants(const struct session *s, const char *provider, const char *event);
-
 /* Sums over all processes, the forgotten included. */
 struct session_totals {
 	uint64_t used; /* shared memory that is there for it, and the store */

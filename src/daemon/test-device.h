@@ -115,7 +115,7 @@ static inline uint32_t device_event(struct device *v, const char *provider, cons
 		free(b);
 		return e->id;
 	}
-	assert_int_equal(registry_add(v->d.registry, &b->e, 0, &e), 0);
+	assert_int_equal(registry_add(v->d.registry, &b->e, &e), 0);
 	atomic_store(&v->d.rundir.words[e->id], session_word(&v->d, e->layout));
 	return e->id;
 }
@@ -135,10 +135,13 @@ static inline struct session *device_session(
 /* A child that waits, and the test's own hands in its pool. */
 static inline struct program program_new(struct device *v, uid_t uid, enum ring_mode mode)
 {
-	struct wire_hello hello = { .room = UINT64_MAX, .mode = mode, .name = "program" };
+	struct wire_hello hello = { .room = UINT64_MAX, .name = "program" };
 	struct program g = { .event = device_event(v, "test", "n") };
 	struct process_identity id = { .uid = uid };
 
+	if (ring_mode_choose(v->d.clock.kind) == RING_LOCK)
+		mode = RING_LOCK; /* all that this machine has */
+	hello.mode = mode;
 	g.child = fork();
 	if (g.child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */

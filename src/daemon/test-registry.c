@@ -37,10 +37,10 @@ static void layouts_of_one_name_are_two_events(void **state)
 	const struct registry_event *ea, *eb;
 
 	assert_null(registry_find(r, a));
-	assert_int_equal(registry_add(r, a, 1000, &ea), 0);
+	assert_int_equal(registry_add(r, a, &ea), 0);
 	assert_int_equal(ea->id, 5);
 	assert_null(registry_find(r, b));
-	assert_int_equal(registry_add(r, b, 1000, &eb), 0);
+	assert_int_equal(registry_add(r, b, &eb), 0);
 	assert_int_equal(eb->id, 6);
 	assert_ptr_equal(registry_find(r, same), ea);
 	assert_null(registry_find(r, level));
@@ -56,7 +56,7 @@ static void ids_of_others_are_unknown(void **state)
 	struct registry *r = registry_new(5);
 	const struct registry_event *e;
 
-	assert_int_equal(registry_add(r, layout("e", 3, VARVE_T_U8), 0, &e), 0);
+	assert_int_equal(registry_add(r, layout("e", 3, VARVE_T_U8), &e), 0);
 	assert_ptr_equal(registry_get(r, 5), e);
 	assert_null(registry_get(r, 4));
 	assert_null(registry_get(r, 6));
@@ -71,9 +71,9 @@ static void ids_come_to_an_end(void **state)
 	struct wire_event *late = layout("late", 3, VARVE_T_U8);
 	const struct registry_event *e;
 
-	assert_int_equal(registry_add(r, layout("last", 3, VARVE_T_U8), 0, &e), 0);
+	assert_int_equal(registry_add(r, layout("last", 3, VARVE_T_U8), &e), 0);
 	assert_int_equal(e->id, CONTROL_N_WORDS - 1);
-	assert_int_equal(registry_add(r, late, 0, &e), -ENOSPC);
+	assert_int_equal(registry_add(r, late, &e), -ENOSPC);
 	free(late);
 	registry_free(r);
 	r = registry_new(CONTROL_N_WORDS);

@@ -42,7 +42,7 @@ static uint32_t event_id(void)
 
 	assert_non_null(e);
 	*e = (struct wire_event){ VARVE_INFO, 1, "test", "event", &field };
-	assert_int_equal(registry_add(d.registry, e, 0, &entry), 0);
+	assert_int_equal(registry_add(d.registry, e, &entry), 0);
 	return entry->id;
 }
 
