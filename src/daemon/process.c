@@ -99,6 +99,26 @@ uint64_t process_used(const struct process *p, const struct session *s)
 
 /* --- life ----------------------------------------------------------------------------------------- */
 
+/*
+ * A program that executes another, or has two copies of libvarve, has more than one pool, and which
+ * of them are still in use is not to be known. Without end it must not go on: the oldest goes to
+ * the dead, with its data.
+ */
+static void pools_of_pid_limit(struct daemon *d, pid_t pid)
+{
+	struct process *p, *oldest = NULL;
+	uint32_t n = 0;
+
+	list_for_each(p, &d->processes, struct process, link) {
+		if (!p->alive || p->pid != pid)
+			continue;
+		if (n++ == 0)
+			oldest = p;
+	}
+	if (n >= PROCESS_POOLS_MAX)
+		burial_died(oldest);
+}
+
 int process_new(struct daemon *d, const struct process_identity *id, const struct wire_hello *h,
 	const char *exe, size_t exe_len, struct process **ret)
 {
@@ -106,6 +126,7 @@ int process_new(struct daemon *d, const struct process_identity *id, const struc
 	struct session *s;
 	int r;
 
+	pools_of_pid_limit(d, id->pid);
 	r = account_charge(&d->accounts, id->uid, CHARGE_PROCESSES, 1);
 	if (r < 0)
 		return r;

@@ -27,6 +27,8 @@
 #include "daemon/pool.h"
 #include "wire/wire.h"
 
+#define PROCESS_POOLS_MAX 8u /* of one pid; another one sends the oldest to the dead */
+
 struct daemon;
 struct session;
 struct watch;

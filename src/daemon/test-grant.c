@@ -192,6 +192,31 @@ static void dead_ones_data_move_and_their_pool_goes(void **state)
 	device_free(v);
 }
 
+static void pid_has_few_pools(void **state)
+{
+	struct device *v = device_new();
+	struct session *s = device_session(v, "a", 8 * MIB, LONG_NS);
+	struct program g = program_new(v, 1000, RING_LOCK);
+	struct wire_hello hello = { .room = UINT64_MAX, .mode = RING_LOCK, .name = "again" };
+	struct process_identity id = { .uid = 1000, .pid = g.child };
+	struct process *p;
+
+	program_emit(&g, s, 100);
+	for (uint32_t i = 0; i < PROCESS_POOLS_MAX; i++) {
+		assert_true(g.process->alive);
+		id.pidfd = (int)syscall(SYS_pidfd_open, g.child, 0);
+		assert_int_equal(process_new(&v->d, &id, &hello, "", 0, &p), 0);
+	}
+	/* The first went to the dead, with what it had. */
+	assert_false(g.process->alive);
+	while (g.process->pool)
+		uv_run(&v->loop, UV_RUN_NOWAIT);
+	assert_true(store_used(s->store) >= 100 * 18);
+	assert_int_equal(account_used(&v->d.accounts, 1000, CHARGE_PROCESSES), PROCESS_POOLS_MAX);
+	program_kill(&g);
+	device_free(v);
+}
+
 static void pool_of_a_snapshot_stays_where_it_is(void **state)
 {
 	struct device *v = device_new();
@@ -298,6 +323,7 @@ int main(void)
 		cmocka_unit_test(newcomer_gets_its_minimum_when_all_is_taken),
 		cmocka_unit_test(data_go_when_they_are_older_than_the_window),
 		cmocka_unit_test(dead_ones_data_move_and_their_pool_goes),
+		cmocka_unit_test(pid_has_few_pools),
 		cmocka_unit_test(pool_of_a_snapshot_stays_where_it_is),
 		cmocka_unit_test(dead_share_with_the_living),
 		cmocka_unit_test(hostile_program_keeps_nothing),
