@@ -18,7 +18,7 @@ struct identity {
 	char name[16];
 };
 
-#define MERGED_COMPACT_HEAD (RECORD_COMPACT + (uint32_t)sizeof(struct identity))
+#define MERGED_COMPACT_HEAD  (RECORD_COMPACT + (uint32_t)sizeof(struct identity))
 #define MERGED_EXTENDED_HEAD (RECORD_EXTENDED + (uint32_t)sizeof(struct identity))
 _Static_assert(MERGED_EXTENDED_HEAD - RECORD_COMPACT == CTF_MERGED_GROWTH, "as promised");
 
@@ -94,8 +94,13 @@ static void sift_down(struct cursor *heap, uint32_t n, uint32_t i)
 
 static int flush(const struct ctf_merge *m, struct packet *k)
 {
-	struct ctf_packet head = { .uuid = m->uuid, .stream = m->stream, .ts_begin = k->first_ts,
-		.ts_end = k->last_ts, .content = k->len, .size = k->len, .seq = k->seq };
+	struct ctf_packet head = { .uuid = m->uuid,
+		.stream = m->stream,
+		.ts_begin = k->first_ts,
+		.ts_end = k->last_ts,
+		.content = k->len,
+		.size = k->len,
+		.seq = k->seq };
 	uint32_t len = k->len;
 
 	if (len <= CTF_HEAD_MERGED)
@@ -109,7 +114,9 @@ static int flush(const struct ctf_merge *m, struct packet *k)
 static int add(const struct ctf_merge *m, struct packet *k, const struct cursor *c)
 {
 	const struct ring_record *r = &c->record;
-	struct identity who = { .pid = c->source->pid, .uid = c->source->uid, .cpu = c->source->cpu };
+	struct identity who = {
+		.pid = c->source->pid, .uid = c->source->uid, .cpu = c->source->cpu
+	};
 	uint32_t low = (uint32_t)r->ts;
 	uint16_t id = RECORD_ESCAPE;
 	uint8_t *to;

@@ -212,6 +212,8 @@ static int integer_bits(uint8_t type)
 /* Whether an integer type of so many bits (negative: signed) holds the range low to high. */
 static bool label_fits(const struct wire_label *l, int bits)
 {
+	if (bits == 0)
+		return false;
 	if (bits > 0) {
 		uint64_t max = UINT64_MAX >> (64 - bits);
 
@@ -297,12 +299,12 @@ static void put_field(FILE *f, const struct wire_field *fd, struct names *ns)
 
 	switch (fd->type) {
 	case VARVE_T_STR:
-		fprintf(f, "\t\tstring { encoding = UTF8; } %s;\n", name_give(ns, "_", fd->name, ""));
+		fprintf(f, "\t\tstring { encoding = UTF8; } %s;\n",
+			name_give(ns, "_", fd->name, ""));
 		break;
 	case VARVE_T_ARRAY:
 	case VARVE_T_TEXT:
-		fprintf(f, "\t\t%s %s[%" PRIu32 "];\n",
-			fd->type == VARVE_T_TEXT ? "utf8" : element,
+		fprintf(f, "\t\t%s %s[%" PRIu32 "];\n", fd->type == VARVE_T_TEXT ? "utf8" : element,
 			name_give(ns, "_", fd->name, ""), fd->length);
 		break;
 	case VARVE_T_SEQ:
@@ -332,8 +334,8 @@ void ctf_metadata_event(FILE *f, uint32_t id, uint32_t stream_class, const struc
 	snprintf(name, sizeof(name), "%s:%s", e->provider, e->name);
 	fputs("event {\n\tname = ", f);
 	put_string(f, name);
-	fprintf(f, ";\n\tid = %" PRIu32 ";\n\tstream_id = %u;\n\tloglevel = %u;\n", id, stream_class,
-		e->level);
+	fprintf(f, ";\n\tid = %" PRIu32 ";\n\tstream_id = %u;\n\tloglevel = %u;\n", id,
+		stream_class, e->level);
 	fputs("\tfields := struct {\n", f);
 	for (uint32_t i = 0; i < e->n_fields && i < WIRE_FIELDS_MAX; i++)
 		put_field(f, &e->fields[i], &ns);

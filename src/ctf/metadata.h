@@ -25,9 +25,9 @@
 
 struct ctf_trace {
 	uint8_t uuid[16];
-	bool merged; /* there are streams of CTF_CLASS_MERGED */
+	bool merged;					 /* there are streams of CTF_CLASS_MERGED */
 	const char *hostname, *session, *tracer_version; /* version as MAJOR.MINOR.PATCH */
-	const char *clock_name; /* an identifier */
+	const char *clock_name;				 /* an identifier */
 	const char *clock_description;
 	uint64_t clock_freq;	/* Hz */
 	int64_t clock_offset_s; /* ns of the epoch = 1e9 * (offset_s + (offset + ticks) / freq) */

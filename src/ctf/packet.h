@@ -16,10 +16,10 @@
 #define CTF_DISCARDED_OFF 72u /* and events_discarded (u64) */
 
 struct ctf_packet {
-	const uint8_t *uuid;	      /* 16 bytes: the trace's */
-	uint64_t stream;	      /* stream instance: one per file */
+	const uint8_t *uuid; /* 16 bytes: the trace's */
+	uint64_t stream;     /* stream instance: one per file */
 	uint64_t ts_begin, ts_end;
-	uint64_t content, size;	      /* bytes, head included; the rest up to size is padding */
+	uint64_t content, size; /* bytes, head included; the rest up to size is padding */
 	uint64_t seq, discarded;
 	/* CTF_CLASS_PROCESS only: */
 	uint32_t cpu, pid, uid, gen;

@@ -12,10 +12,21 @@
 static uint32_t type_size(uint8_t type)
 {
 	static const uint8_t sizes[] = {
-		[VARVE_T_U8] = 1, [VARVE_T_U16] = 2, [VARVE_T_U32] = 4, [VARVE_T_U64] = 8,
-		[VARVE_T_I8] = 1, [VARVE_T_I16] = 2, [VARVE_T_I32] = 4, [VARVE_T_I64] = 8,
-		[VARVE_T_X8] = 1, [VARVE_T_X16] = 2, [VARVE_T_X32] = 4, [VARVE_T_X64] = 8,
-		[VARVE_T_BOOL] = 1, [VARVE_T_F32] = 4, [VARVE_T_F64] = 8,
+		[VARVE_T_U8] = 1,
+		[VARVE_T_U16] = 2,
+		[VARVE_T_U32] = 4,
+		[VARVE_T_U64] = 8,
+		[VARVE_T_I8] = 1,
+		[VARVE_T_I16] = 2,
+		[VARVE_T_I32] = 4,
+		[VARVE_T_I64] = 8,
+		[VARVE_T_X8] = 1,
+		[VARVE_T_X16] = 2,
+		[VARVE_T_X32] = 4,
+		[VARVE_T_X64] = 8,
+		[VARVE_T_BOOL] = 1,
+		[VARVE_T_F32] = 4,
+		[VARVE_T_F64] = 8,
 	};
 
 	return type < sizeof(sizes) ? sizes[type] : 0;

@@ -47,7 +47,10 @@ static struct wire_label wide[] = { { 0, UINT64_MAX - 1, "most" },
 	{ UINT64_MAX, UINT64_MAX, "all ones" } };
 static struct wire_label none[] = { { 1000, 2000, "does not fit" } };
 
-#define F(t, n) { .type = t, .name = n }
+#define F(t, n)                                                                                    \
+	{                                                                                          \
+		.type = t, .name = n                                                               \
+	}
 static struct wire_field scalars[] = { F(VARVE_T_U8, "a"), F(VARVE_T_U16, "b"), F(VARVE_T_U32, "c"),
 	F(VARVE_T_U64, "d"), F(VARVE_T_I8, "e"), F(VARVE_T_I16, "f"), F(VARVE_T_I32, "g"),
 	F(VARVE_T_I64, "h"), F(VARVE_T_X8, "i"), F(VARVE_T_X16, "j"), F(VARVE_T_X32, "k"),
@@ -56,7 +59,8 @@ static struct wire_field texts[] = { F(VARVE_T_STR, "string"),
 	{ VARVE_T_TEXT, 0, 16, "fixed", 0, NULL }, F(VARVE_T_TEXTSEQ, "counted"),
 	F(VARVE_T_STR, "event") };
 static struct wire_field arrays[] = { { VARVE_T_ARRAY, VARVE_T_I32, 3, "three", 0, NULL },
-	{ VARVE_T_SEQ, VARVE_T_X8, 0, "bytes", 0, NULL }, { VARVE_T_SEQ, VARVE_T_F64, 0, "f", 0, NULL },
+	{ VARVE_T_SEQ, VARVE_T_X8, 0, "bytes", 0, NULL },
+	{ VARVE_T_SEQ, VARVE_T_F64, 0, "f", 0, NULL },
 	{ VARVE_T_ARRAY, VARVE_T_F32, 1, "one", 0, NULL },
 	{ VARVE_T_ARRAY, VARVE_T_U64, 0, "zero", 0, NULL } };
 static struct wire_field enums[] = { { VARVE_T_ENUM, VARVE_T_U8, 0, "state", 7, states },
@@ -67,10 +71,13 @@ static struct wire_field enums[] = { { VARVE_T_ENUM, VARVE_T_U8, 0, "state", 7, 
 static struct wire_field hostile[] = { F(VARVE_T_U8, "struct"), F(VARVE_T_U8, "same"),
 	F(VARVE_T_U8, "same"), F(VARVE_T_U8, "same_2"), F(VARVE_T_U8, "_x_length"),
 	{ VARVE_T_SEQ, VARVE_T_U8, 0, "x", 0, NULL }, F(VARVE_T_U8, "1st"), F(VARVE_T_U8, ""),
-	F(VARVE_T_U8, "};\n"), F(VARVE_T_U8, "uint8_t"), F(VARVE_T_U8, "u8"),
-	F(VARVE_T_U8, "_"), F(VARVE_T_U8, "timestamp") };
+	F(VARVE_T_U8, "};\n"), F(VARVE_T_U8, "uint8_t"), F(VARVE_T_U8, "u8"), F(VARVE_T_U8, "_"),
+	F(VARVE_T_U8, "timestamp") };
 
-#define E(l, p, n, f) { l, sizeof(f) / sizeof(*f), p, n, f }
+#define E(l, p, n, f)                                                                              \
+	{                                                                                          \
+		l, sizeof(f) / sizeof(*f), p, n, f                                                 \
+	}
 static const struct {
 	uint32_t id;
 	struct wire_event e;
@@ -142,7 +149,7 @@ static uint8_t *text(uint8_t *to, uint32_t n, FILE *json)
 {
 	putc('"', json);
 	for (uint32_t i = 0; i < n; i++)
-		putc(*to++ = (uint8_t)"abcxyz {}%$;:"[rnd() % 13], json);
+		putc(*to++ = (uint8_t) "abcxyz {}%$;:"[rnd() % 13], json);
 	putc('"', json);
 	return to;
 }
@@ -224,7 +231,8 @@ static void fill_packet(struct made *k, uint32_t i)
 		uint8_t *at = k->records + k->len, *body;
 
 		if (rnd() % 50 == 0)
-			step = UINT32_MAX + rnd() % 2; /* the last compact one, the first that is not */
+			step = UINT32_MAX +
+			       rnd() % 2; /* the last compact one, the first that is not */
 		ts += step;
 		if (id >= RECORD_ESCAPE || step > UINT32_MAX) {
 			uint16_t escape = RECORD_ESCAPE;
@@ -240,7 +248,8 @@ static void fill_packet(struct made *k, uint32_t i)
 		}
 		vtid = k->pid + (uint32_t)(rnd() % 5);
 		memcpy(body, &vtid, 4);
-		printf("{\"ts\":%" PRIu64 ",\"cpu_id\":%u,\"vpid\":%u,\"uid\":%u,\"procname\":\"%.16s\","
+		printf("{\"ts\":%" PRIu64
+		       ",\"cpu_id\":%u,\"vpid\":%u,\"uid\":%u,\"procname\":\"%.16s\","
 		       "\"vtid\":%u,\"event\":%u,\"fields\":[",
 			ts, k->cpu, k->pid, k->uid, k->name, vtid, which);
 		at = body + CTF_CONTEXT_SIZE;
@@ -280,8 +289,12 @@ int main(int argc, char **argv)
 	static struct ctf_merge_source sources[N_PACKETS];
 	static uint8_t buffer[CTF_MERGE_BUFFER];
 	uint32_t order[N_PACKETS], n_sources = 0;
-	struct ctf_trace t = { .merged = true, .hostname = "host \"name\" \xc3\xa9", .session = "s",
-		.tracer_version = "0.1.2", .clock_name = "tsc", .clock_description = "time-stamp \\ counter",
+	struct ctf_trace t = { .merged = true,
+		.hostname = "host \"name\" \xc3\xa9",
+		.session = "s",
+		.tracer_version = "0.1.2",
+		.clock_name = "tsc",
+		.clock_description = "time-stamp \\ counter",
 		.clock_freq = FREQ };
 	int n_lanes;
 	FILE *f;
@@ -310,9 +323,9 @@ int main(int argc, char **argv)
 			end = k->end;
 			/* Readers take what the first packet says for a start, not for losses. */
 			discarded += seq > 0 ? k->discarded : 0;
-			struct ctf_packet c = { uuid, l, k->begin, k->end, CTF_HEAD_PROCESS + k->len,
-				CTF_HEAD_PROCESS + k->len + pad, seq++, discarded, k->cpu, k->pid,
-				k->uid, k->gen, k->name };
+			struct ctf_packet c = { uuid, l, k->begin, k->end,
+				CTF_HEAD_PROCESS + k->len, CTF_HEAD_PROCESS + k->len + pad, seq++,
+				discarded, k->cpu, k->pid, k->uid, k->gen, k->name };
 
 			ctf_packet_head(head, &c);
 			fwrite(head, 1, sizeof(head), f);
@@ -328,8 +341,8 @@ int main(int argc, char **argv)
 
 		if (spans[i].lane != CTF_LANE_MERGED)
 			continue;
-		sources[n_sources] = (struct ctf_merge_source){ k->records, k->len, k->begin, k->cpu,
-			k->pid, k->uid, "" };
+		sources[n_sources] = (struct ctf_merge_source){ k->records, k->len, k->begin,
+			k->cpu, k->pid, k->uid, "" };
 		memcpy(sources[n_sources++].name, k->name, 16);
 	}
 	assert(n_sources > 0);
@@ -340,8 +353,8 @@ int main(int argc, char **argv)
 	fclose(f);
 
 	memcpy(t.uuid, uuid, sizeof(uuid));
-	ctf_clock_offset(FREQ, UINT64_C(10000000000), UINT64_C(1795965000123456789), &t.clock_offset_s,
-		&t.clock_offset);
+	ctf_clock_offset(FREQ, UINT64_C(10000000000), UINT64_C(1795965000123456789),
+		&t.clock_offset_s, &t.clock_offset);
 	f = stream_file(argv[1], "metadata", 0);
 	ctf_metadata_head(f, &t);
 	for (uint32_t i = 0; i < N_EVENTS; i++)

@@ -36,17 +36,17 @@ static int packet_compare(const void *a, const void *b)
 /* Walks one stream's packets. */
 struct walk {
 	struct snapshot_process *p;
-	uint64_t n;		      /* records of the stream: nothing known is beyond */
-	bool placed;		      /* at is known */
-	uint64_t at;		      /* records up to here are accounted for, from the first known on */
-	bool old;		      /* what comes at once is of an old packet */
-	bool refused;		      /* one was refused since: it explains a gap */
+	uint64_t n;   /* records of the stream: nothing known is beyond */
+	bool placed;  /* at is known */
+	uint64_t at;  /* records up to here are accounted for, from the first known on */
+	bool old;     /* what comes at once is of an old packet */
+	bool refused; /* one was refused since: it explains a gap */
 	enum left_out_reason reason;
 	struct snapshot_packet *last; /* kept */
-	uint64_t missing_until;	      /* trace clock: something else is missing before; 0: nothing */
-	uint64_t front;		      /* trace clock: where the part without overwritten ones begins */
-	bool front_known;	      /* there is a packet right before the front: no better bound */
-	uint64_t first_end;	      /* of the finished packets since the front, the earliest end */
+	uint64_t missing_until; /* trace clock: something else is missing before; 0: nothing */
+	uint64_t front;		/* trace clock: where the part without overwritten ones begins */
+	bool front_known;	/* there is a packet right before the front: no better bound */
+	uint64_t first_end;	/* of the finished packets since the front, the earliest end */
 };
 
 /* What the streams of a process say together. */
@@ -209,8 +209,8 @@ static void count_rest(struct snapshot_process *p, const struct bounds *b)
 	p->overwritten = rest;
 }
 
-static void count_process(
-	const struct snapshot *sn, struct snapshot_process *p, struct snapshot_packet *k, uint32_t n)
+static void count_process(const struct snapshot *sn, struct snapshot_process *p,
+	struct snapshot_packet *k, uint32_t n)
 {
 	struct bounds b = { .first_end = UINT64_MAX };
 	uint32_t at = 0;

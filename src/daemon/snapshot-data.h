@@ -75,14 +75,14 @@ struct snapshot_packet {
 	/* What came of it: */
 	uint8_t outcome; /* enum snapshot_outcome */
 	uint8_t reason;	 /* enum left_out_reason */
-	bool maybe_old; /* the stream's last time, which may lag, is older than the window */
+	bool maybe_old;	 /* the stream's last time, which may lag, is older than the window */
 	bool header_good;
-	uint32_t n;	  /* records kept */
-	uint32_t trimmed; /* records in front of them, older than the window */
-	uint32_t bytes;	  /* of the records kept */
+	uint32_t n;		    /* records kept */
+	uint32_t trimmed;	    /* records in front of them, older than the window */
+	uint32_t bytes;		    /* of the records kept */
 	uint64_t first_ts, last_ts; /* of them */
-	uint64_t n_before, lost; /* of the header, if good */
-	uint64_t discarded;	 /* events lost or left out between it and the next of its stream */
+	uint64_t n_before, lost;    /* of the header, if good */
+	uint64_t discarded; /* events lost or left out between it and the next of its stream */
 };
 
 struct snapshot {
@@ -98,10 +98,10 @@ struct snapshot {
 
 	struct snapshot_options options;
 	struct clock_map map;
-	uint64_t now;	      /* trace clock: all records are before */
-	uint64_t until;	      /* trace clock: where the window ends: now, or when the session stopped */
-	uint64_t keep_since;  /* trace clock: records before it are left out */
-	uint64_t window_ns;   /* asked for; UINT64_MAX: none */
+	uint64_t now;	/* trace clock: all records are before */
+	uint64_t until; /* trace clock: where the window ends: now, or when the session stopped */
+	uint64_t keep_since; /* trace clock: records before it are left out */
+	uint64_t window_ns;  /* asked for; UINT64_MAX: none */
 	uint64_t budget, used;
 	uint64_t session_started_at; /* trace clock */
 	struct ctf_trace trace;

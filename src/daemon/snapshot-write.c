@@ -49,14 +49,14 @@ struct group {
 struct writer {
 	struct snapshot *sn;
 	struct sink sink;
-	uint8_t *buffer;      /* HEAD_ROOM, then the largest sub-buffer */
-	uint8_t *seen;	      /* by event id from ids_first: 1 << stream class */
+	uint8_t *buffer; /* HEAD_ROOM, then the largest sub-buffer */
+	uint8_t *seen;	 /* by event id from ids_first: 1 << stream class */
 	struct lane *lanes;
 	uint32_t n_lanes;
-	uint32_t *order;      /* indexes of packets */
+	uint32_t *order; /* indexes of packets */
 	uint32_t n_order;
 	uint64_t merged_bytes;
-	uint32_t copy_room;   /* for one copy; of the largest packet at least */
+	uint32_t copy_room; /* for one copy; of the largest packet at least */
 	uint32_t n_groups;
 	struct {
 		int file;
@@ -128,8 +128,7 @@ static bool load(
 	if (k->pinned)
 		snapshot_unpin(w->sn, k);
 	if (r == 0)
-		r = ring_verify(
-			&k->k, copy, w->sn->now, body_len, look_record, l, &n, &last_ts);
+		r = ring_verify(&k->k, copy, w->sn->now, body_len, look_record, l, &n, &last_ts);
 	k->header_good = r == 0 || r == 1 + LEFT_BAD_RECORD || r == 1 + LEFT_BAD_TIME;
 	if (k->header_good) {
 		memcpy(&h, copy, sizeof(h));
@@ -178,10 +177,9 @@ static bool wanted(struct writer *w, struct snapshot_packet *k)
 		k->reason = LEFT_BAD_HEADER;
 		return false;
 	}
-	if (k->stored ? k->stored->last_ts < sn->keep_since
-		      : !k->k.current && k->k.end_ts < sn->keep_since)
-		k->outcome = PACKET_OLD;
-	else if (k->maybe_old && load(w, k, copy_of(w), 0, &l) && l.n == 0)
+	if ((k->stored && k->stored->last_ts < sn->keep_since) ||
+		(!k->open && k->k.end_ts < sn->keep_since) ||
+		(k->maybe_old && load(w, k, copy_of(w), 0, &l) && l.n == 0))
 		k->outcome = PACKET_OLD;
 	return k->outcome == PACKET_LISTED;
 }
@@ -363,7 +361,8 @@ static int group_out(void *arg, const void *packet, size_t len)
 
 	if (g->file < 0) {
 		struct ctf_packet c = { .uuid = w->sn->trace.uuid,
-			.stream = MERGED_STREAM(g->number), .content = CTF_HEAD_MERGED,
+			.stream = MERGED_STREAM(g->number),
+			.content = CTF_HEAD_MERGED,
 			.size = CTF_HEAD_MERGED };
 		uint8_t head[CTF_HEAD_MERGED];
 		char name[32];
@@ -550,8 +549,8 @@ static void tell_discarded(struct writer *w)
 	}
 	for (uint32_t g = 0; g < w->n_groups; g++)
 		if (w->groups[g].file >= 0)
-			send_discarded(w, (uint32_t)w->groups[g].file, w->groups[g].last,
-				in_group[g]);
+			send_discarded(
+				w, (uint32_t)w->groups[g].file, w->groups[g].last, in_group[g]);
 }
 
 static int close_file(struct writer *w, FILE *f)
@@ -573,8 +572,8 @@ static int send_metadata(struct writer *w)
 	for (uint32_t id = sn->ids_first; id < sn->ids_end; id++)
 		for (uint32_t c = CTF_CLASS_PROCESS; c <= CTF_CLASS_MERGED; c++)
 			if (w->seen[id - sn->ids_first] & 1u << c)
-				ctf_metadata_event(f, id, c,
-					registry_get(sn->daemon->registry, id)->layout);
+				ctf_metadata_event(
+					f, id, c, registry_get(sn->daemon->registry, id)->layout);
 	return close_file(w, f);
 }
 

@@ -265,8 +265,7 @@ static int list_pool(struct snapshot *sn, uint32_t process)
 			copy_early(sn, k);
 		else if (!k->open && i < n_pins)
 			pin(p, k);
-		k->maybe_old =
-			k->k.current && p->streams[k->k.stream].last_ts < sn->keep_since;
+		k->maybe_old = k->k.current && p->streams[k->k.stream].last_ts < sn->keep_since;
 	}
 	free(found);
 	free(cuts);
@@ -347,8 +346,9 @@ static bool has_records(const struct snapshot *sn)
 
 		if (k->outcome != PACKET_LISTED || k->k.size == 0)
 			continue;
-		if (k->stored ? k->stored->last_ts >= sn->keep_since
-			      : k->k.current ? !k->maybe_old : k->k.end_ts >= sn->keep_since)
+		if (k->stored	       ? k->stored->last_ts >= sn->keep_since
+			: k->k.current ? !k->maybe_old
+				       : k->k.end_ts >= sn->keep_since)
 			return true;
 	}
 	return false;

@@ -18,8 +18,8 @@
 #include "daemon/process.h"
 #include "daemon/session.h"
 
-/* What malloc() keeps in front of a block, and a packet's place in a heap that doubles. */
-#define PACKET_OVERHEAD (sizeof(size_t) + 2 * sizeof(void *))
+/* Bytes: what malloc() keeps in front of a block, and a packet's place in a heap that doubles. */
+#define PACKET_OVERHEAD 24u
 
 struct party {
 	struct list link;
@@ -113,7 +113,7 @@ static struct party *party_with_room(struct store *st, uid_t uid)
 	}
 	if (y->n < y->room)
 		return y;
-	heap = reallocarray(y->heap, y->room ? 2 * (size_t)y->room : 16, sizeof(*heap));
+	heap = reallocarray(y->heap, y->room ? 2 * (size_t)y->room : 16, sizeof(void *));
 	if (!heap) {
 		party_forget_empty(y);
 		return NULL;

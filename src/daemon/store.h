@@ -60,14 +60,14 @@ uint64_t store_oldest(const struct store *st);
 /* A packet as it lay in its sub-buffer, so that a copy of a pool and this are read alike. One that
  * was refused is remembered by its place in the stream: it explains a gap. */
 struct store_packet {
-	struct process *process;  /* referenced */
-	uint64_t end_ts;	  /* when its sub-buffer ended; of a current one, its last record */
-	uint64_t last_ts;	  /* of the last record; decides what is oldest */
+	struct process *process; /* referenced */
+	uint64_t end_ts;	 /* when its sub-buffer ended; of a current one, its last record */
+	uint64_t last_ts;	 /* of the last record; decides what is oldest */
 	uint32_t idx, stream, gen;
-	uint32_t n;		  /* records */
-	uint32_t size;		  /* bytes from header on */
-	bool open;		  /* was being written when the process died */
-	uint32_t refused;	  /* 1 + enum left_out_reason: no records, header is not to be used */
+	uint32_t n;	  /* records */
+	uint32_t size;	  /* bytes from header on */
+	bool open;	  /* was being written when the process died */
+	uint32_t refused; /* 1 + enum left_out_reason: no records, header is not to be used */
 	struct sub_header header; /* and the records behind it */
 	uint8_t records[];
 };

@@ -96,7 +96,7 @@ static void overwritten_and_aged(void **state)
 
 	setup(&f, 100);
 	add(&f, 0, 9, PACKET_KEPT, 70, 30);
-	f.p[0].aged = 40; /* the daemon's own */
+	f.p[0].aged = 40;		  /* the daemon's own */
 	add(&f, 1, 7, PACKET_OLD, 20, 0); /* 30 */
 	add(&f, 1, 8, PACKET_OLD, 50, 0); /* 20 */
 	add(&f, 1, 9, PACKET_KEPT, 70, 25)->trimmed = 5;

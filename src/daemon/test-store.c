@@ -18,9 +18,9 @@
 #include "daemon/store.h"
 #include "varve/abi.h"
 
-#define N_SUBS 16u
+#define N_SUBS	 16u
 #define N_EVENTS 1000u
-#define BODY   8u /* vtid, and one u32 */
+#define BODY	 8u /* vtid, and one u32 */
 
 static struct wire_field field = { .type = VARVE_T_U32, .name = "n" };
 static struct daemon d;
@@ -49,8 +49,11 @@ static uint32_t event_id(void)
 /* A process of this uid that recorded N_EVENTS and died. */
 static void dead_make(struct dead *x, uid_t uid, uint32_t id)
 {
-	const struct pool_geometry g = { .region_shift = 20, .n_streams = 4, .n_classes = 1,
-		.class_shift = { 12 }, .n_subs = { N_SUBS } };
+	const struct pool_geometry g = { .region_shift = 20,
+		.n_streams = 4,
+		.n_classes = 1,
+		.class_shift = { 12 },
+		.n_subs = { N_SUBS } };
 	static _Alignas(4096) struct control_page control;
 	uint8_t body[BODY + RECORD_SLACK] = { 0 };
 	struct ring_writer w;
@@ -62,8 +65,9 @@ static void dead_make(struct dead *x, uid_t uid, uint32_t id)
 		assert_int_equal(ring_grant(&x->pool.ring, i, 0), 0);
 	map = mmap(NULL, geometry_span(&g), PROT_READ | PROT_WRITE, MAP_SHARED, x->pool.ring.fd, 0);
 	assert_true(map != MAP_FAILED);
-	assert_int_equal(ring_writer_init(
-		&w, map, geometry_span(&g), &control, RING_LOCK, TRACE_CLOCK_MONOTONIC), 0);
+	assert_int_equal(ring_writer_init(&w, map, geometry_span(&g), &control, RING_LOCK,
+				 TRACE_CLOCK_MONOTONIC),
+		0);
 	for (uint32_t i = 0; i < N_EVENTS; i++) {
 		memcpy(body + 4, &i, sizeof(i));
 		assert_int_equal(ring_emit(&w, 0, id, body, BODY), RING_OK);
@@ -136,8 +140,8 @@ static void keeps_all_and_what_it_costs(void **state)
 	used = store_used(s.store);
 	assert_int_equal(seen.n_records, N_EVENTS);
 	assert_int_equal(seen.n_packets, store_n_packets(s.store));
-	assert_int_equal(seen.bytes,
-		seen.n_packets * SUB_HEADER_SIZE + N_EVENTS * (RECORD_COMPACT + BODY));
+	assert_int_equal(
+		seen.bytes, seen.n_packets * SUB_HEADER_SIZE + N_EVENTS * (RECORD_COMPACT + BODY));
 	assert_true(used > seen.bytes && used < seen.bytes + 4096);
 	assert_int_equal(x.tally.store_bytes, used);
 	assert_int_equal(x.tally.store_packets, seen.n_packets);
@@ -205,7 +209,7 @@ static void remembers_what_it_refused(void **state)
 	struct dead x;
 
 	dead_make(&x, 1000, event_id() + 1); /* of an event that nobody described */
-	x.list[0].end_ts = UINT64_MAX; /* and the table lies */
+	x.list[0].end_ts = UINT64_MAX;	     /* and the table lies */
 	take_all(&x);
 	store_visit(s.store, see, &seen);
 	assert_int_equal(seen.n_refused, x.n);

@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-struct frame_head frame_head_make(enum frame_type type, uint32_t file, uint64_t offset, uint32_t len)
+struct frame_head frame_head_make(
+	enum frame_type type, uint32_t file, uint64_t offset, uint32_t len)
 {
 	return (struct frame_head){
 		.magic = FRAME_MAGIC, .type = type, .file = file, .len = len, .offset = offset
@@ -144,8 +145,9 @@ int frame_decode(struct frame_decoder *d, const void *data, size_t len)
 			if (d->head.type == FRAME_PLAN) {
 				d->planned = true;
 				d->head_have = 0;
-				r = d->ops->plan ? d->ops->plan(d->arg, d->head.file, d->head.offset)
-						 : 0;
+				r = d->ops->plan
+					    ? d->ops->plan(d->arg, d->head.file, d->head.offset)
+					    : 0;
 				if (r < 0)
 					return r;
 			}

@@ -26,24 +26,26 @@
 
 #define FRAME_MAGIC	   0x6d724656u /* "VFrm" */
 #define FRAME_FILES_MAX	   512u
-#define FRAME_NAME_MAX	   63u	       /* bytes of a name, NUL not counted */
-#define FRAME_DATA_MAX	   (1u << 20)  /* bytes of one DATA */
-#define FRAME_TEXT_MAX	   4096u       /* bytes of END's and ERROR's text */
+#define FRAME_NAME_MAX	   63u	      /* bytes of a name, NUL not counted */
+#define FRAME_DATA_MAX	   (1u << 20) /* bytes of one DATA */
+#define FRAME_TEXT_MAX	   4096u      /* bytes of END's and ERROR's text */
 #define FRAME_SIZE_UNKNOWN UINT64_MAX
 
 enum frame_type { FRAME_PLAN = 1, FRAME_FILE, FRAME_DATA, FRAME_END, FRAME_ERROR };
 
 struct frame_head {
 	uint32_t magic;
-	uint32_t type;	 /* enum frame_type */
-	uint32_t file;	 /* FILE, DATA: number of the file; PLAN: how many files */
-	uint32_t len;	 /* bytes that follow: name, data or text */
-	uint64_t offset; /* DATA: place in the file; FILE: size; PLAN: bytes of data to come, about */
+	uint32_t type; /* enum frame_type */
+	uint32_t file; /* FILE, DATA: number of the file; PLAN: how many files */
+	uint32_t len;  /* bytes that follow: name, data or text */
+	uint64_t
+		offset; /* DATA: place in the file; FILE: size; PLAN: bytes of data to come, about */
 };
 _Static_assert(sizeof(struct frame_head) == 24, "fixed by the protocol");
 
 /* The head of a frame; the len bytes are the caller's to send behind it. */
-struct frame_head frame_head_make(enum frame_type type, uint32_t file, uint64_t offset, uint32_t len);
+struct frame_head frame_head_make(
+	enum frame_type type, uint32_t file, uint64_t offset, uint32_t len);
 
 /* Whether name is one that a snapshot may have: report.json, processes.json, or ctf/ and a plain
  * file name. */
