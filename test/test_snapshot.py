@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -199,8 +200,9 @@ def test_bad_packets_are_left_out(device):
     """One unknown id, one false header, one time that falls: three packets less, all accounted for."""
     device.start("s", "4M")
     log = device.dir / "log"
-    w = device.spawn(["taskset", "-c", "0", device.stage.program("writer"), "-r", 2000, "-l", log])
-    wait_for("the first events", lambda: log.exists() and emitted(log)[0])
+    w = device.spawn(["taskset", "-c", "0", device.stage.program("writer"), "-r", 2000, "-l", log],
+                     stdin=subprocess.PIPE)
+    wait_for("it to attach", lambda: device.process(w.pid))
     fd = pool_of(device)
     wait_for("packets", lambda: len(finished(fd)) >= 8)
     w.kill(signal.SIGSTOP)
