@@ -7,7 +7,7 @@
  * goes after the reclaim: a writer that holds a sub-buffer never meets a hole in it.
  *
  * Memory orders: the CAS are acquire-release. (P) release: what the daemon did before (fallocate,
- * n_used, close = 0) is visible to the writer that reads the new word, partner (S) in writer.c.
+ * n_used, close = 0) is visible to the writer that reads the new word, partner (S) in switch.c.
  */
 
 #include <errno.h>
@@ -202,7 +202,7 @@ static bool pool_idx_used(const struct ring_pool *p, uint32_t idx)
 	return idx - geometry_class_first(&p->geometry, class) < p->n_used[class];
 }
 
-/* Lets writers' scans reach idx. Comes before the state changes, partner (N) in writer.c. */
+/* Lets writers' scans reach idx. Comes before the state changes, partner (N) in switch.c. */
 static void pool_raise_used(struct ring_pool *p, uint32_t idx)
 {
 	uint32_t class = geometry_class(&p->geometry, idx);

@@ -60,9 +60,9 @@ static void count_seen(uint32_t slot, uint64_t seq)
 static bool is_ours(const char *function)
 {
 	static const char *const prefixes[] = { "ring_section", "section_", "switch_stream",
-		"find_free", "find_oldest", "emit_slow", "emit_lock", "ring_emit", "is_retired",
-		"largest_gen", "pos_credible", "plan_claim", "scan_next", "ring_retire",
-		"retire_run", "ring_lock", "put_head", "lock_clock", "record_once" };
+		"ring_switch", "find_free", "find_oldest", "emit_slow", "emit_lock", "ring_emit",
+		"is_retired", "largest_gen", "pos_credible", "plan_claim", "scan_next",
+		"ring_retire", "retire_run", "ring_lock", "put_head", "lock_clock", "record_once" };
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
 		if (strncmp(function, prefixes[i], strlen(prefixes[i])) == 0)
