@@ -28,7 +28,7 @@
 #define TEST_CPU   0
 #define N_RECORDS  4 /* by the one who is stopped */
 #define BODY	   40u
-#define POINTS_MAX 4096
+#define POINTS_MAX 32768
 
 enum variant { KILL, KILL_LATER, GO_ON, GO_ON_1, GO_ON_100, GO_ON_ROUND, N_VARIANTS };
 /* Records of others while it is stopped; the last is more than the pool holds. */

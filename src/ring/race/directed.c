@@ -723,7 +723,7 @@ static void case_daemon_dies(void)
 {
 	struct pool_geometry g;
 	uint64_t pinned, s;
-	int status;
+	int status, fd;
 	pid_t pid;
 
 	init_full(1);
@@ -738,7 +738,9 @@ static void case_daemon_dies(void)
 	}
 	waitpid(pid, &status, 0);
 	emit_switches(2, 2 * N_SMALL);
-	if (ring_pool_open(&test_pool, dup(test_pool.fd), &g, 1) != 0) {
+	fd = dup(test_pool.fd);
+	ring_pool_fini(&test_pool);
+	if (ring_pool_open(&test_pool, fd, &g, 1) != 0) {
 		defect(DEFECT_WEDGED, "cannot open the pool again");
 		return;
 	}

@@ -325,15 +325,19 @@ static void kill_process(int i)
 	n_kills++;
 }
 
+/* Calls must return: records are made, or lost while the daemon does not get to run. */
 static void check_progress(void)
 {
 	static uint64_t last[N_TEST_CH];
 
 	for (uint32_t ch = 0; ch < N_TEST_CH; ch++) {
-		uint64_t n = 0;
+		uint64_t n = 0, lost[N_LOST_REASONS] = { 0 };
 
-		for (uint32_t i = 0; i < N_STREAMS; i++)
+		for (uint32_t i = 0; i < N_STREAMS; i++) {
 			n += ring_stream_records(&test_pool, ch, i, NULL);
+			ring_stream_lost(&test_pool, ch, i, lost);
+		}
+		n += lost[LOST_NOBUF];
 		if (n == last[ch])
 			defect(DEFECT_WEDGED, "channel %u stands still", ch);
 		last[ch] = n;
