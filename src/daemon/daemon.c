@@ -19,7 +19,7 @@
 #include "daemon/process.h"
 #include "daemon/retire.h"
 #include "daemon/session.h"
-#include "daemon/snapshot.h"
+#include "daemon/snapshot/snapshot.h"
 #include "daemon/tick.h"
 #include "daemon/verbs.h"
 

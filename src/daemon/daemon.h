@@ -14,7 +14,7 @@
  *   grant.c    moves memory by balance.c
  *   tick.c     when: once a second, or asleep
  *   ctl.c, verbs.c  requests of the command line; describe.c: status and lists
- *   snapshot*.c, report.c  the recording, out as frames
+ *   snapshot/  the recording, out as frames
  *   rundir.c   the directory with control file and sockets; clock.c, account.c: charges per uid
  */
 

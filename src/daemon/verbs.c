@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "daemon/describe.h"
 #include "daemon/session.h"
-#include "daemon/snapshot.h"
+#include "daemon/snapshot/snapshot.h"
 
 #define KEYS_MAX 8
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/snapshot-data.h"
+#include "daemon/snapshot/data.h"
 
 #define NOW	   1000u
 #define KEEP_SINCE 100u

@@ -5,7 +5,7 @@
  * first; only then the clock, so that every record at the cut is before it, and the listing.
  */
 
-#include "daemon/snapshot.h"
+#include "daemon/snapshot/snapshot.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "daemon/pool.h"
 #include "daemon/process.h"
 #include "daemon/session.h"
-#include "daemon/snapshot-data.h"
+#include "daemon/snapshot/data.h"
 
 /* Kept beyond the window, so that who asks for 30 s surely finds 30 s. */
 #define MARGIN_NS UINT64_C(1000000000)

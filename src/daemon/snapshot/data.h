@@ -17,7 +17,7 @@
 #include "ctf/metadata.h"
 #include "daemon/clock.h"
 #include "daemon/registry.h"
-#include "daemon/snapshot.h"
+#include "daemon/snapshot/snapshot.h"
 #include "daemon/store.h"
 #include "ring/ring.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Frames onto a socket: see snapshot-sink.h. */
+/* Frames onto a socket: see sink.h. */
 
-#include "daemon/snapshot-sink.h"
+#include "daemon/snapshot/sink.h"
 
 #include <errno.h>
 #include <poll.h>

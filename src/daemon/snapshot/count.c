@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/snapshot-data.h"
+#include "daemon/snapshot/data.h"
 
 static int packet_compare(const void *a, const void *b)
 {

@@ -2,7 +2,7 @@
 
 /* The JSON of a snapshot: see report.h. */
 
-#include "daemon/report.h"
+#include "daemon/snapshot/report.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "daemon/describe.h"
 #include "daemon/process.h"
 #include "daemon/session.h"
-#include "daemon/snapshot-data.h"
+#include "daemon/snapshot/data.h"
 
 static json_t *left_out(const uint64_t *v)
 {
