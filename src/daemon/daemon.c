@@ -169,6 +169,7 @@ int daemon_main(const char *rundir, enum trace_clock clock, daemon_ready_fn *rea
 	}
 	list_init(&d.sessions);
 	list_init(&d.processes);
+	list_init(&d.snapshots);
 	accounts_init(&d.accounts);
 	d.n_cpus_online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	d.n_streams = cpus_possible();

@@ -40,8 +40,10 @@ struct daemon {
 	struct clock_state clock;
 	struct registry *registry;
 	struct accounts accounts;
-	struct list sessions;			   /* struct session.link */
-	struct list processes;			   /* struct process.link, alive and dead */
+	struct list sessions;  /* struct session.link */
+	struct list processes; /* struct process.link, alive and dead */
+	struct list snapshots; /* struct snapshot.link: sent or not yet */
+	uint32_t n_snapshots;
 	struct session *channels[POOL_N_CHANNELS]; /* who has each; draining ones too */
 	uint64_t next_process;
 	uint32_t next_session;

@@ -60,6 +60,7 @@ static inline struct device *device_new(void)
 	d->loop = &v->loop;
 	list_init(&d->sessions);
 	list_init(&d->processes);
+	list_init(&d->snapshots);
 	accounts_init(&d->accounts);
 	d->n_cpus_online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	d->n_streams = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);

@@ -280,7 +280,7 @@ static void verb_snapshot(struct daemon *d, struct ctl_conn *c, const json_t *re
 	if (fd < 0)
 		snapshot_free(sn);
 	else
-		snapshot_send(sn, fd, NULL, NULL);
+		snapshot_send(sn, fd);
 }
 
 static const struct verb verbs[] = {

@@ -164,20 +164,11 @@ static void count_stream(const struct snapshot *sn, struct snapshot_process *p, 
 		b->first_end = w.first_end;
 }
 
-static uint64_t sum(const uint64_t *v, int n)
-{
-	uint64_t s = 0;
-
-	for (int i = 0; i < n; i++)
-		s += v[i];
-	return s;
-}
-
 /* A process without a pool: what it lost in all is known, but not in which stream. What its headers
  * do not tell came after the last of them. */
 static void count_late_losses(struct snapshot_process *p, struct snapshot_packet *k, uint32_t n)
 {
-	uint64_t told = 0, all = sum(p->lost, N_LOST_REASONS) + p->lost_base;
+	uint64_t told = 0, all = snapshot_sum(p->lost, N_LOST_REASONS) + p->lost_base;
 	struct snapshot_packet *newest = NULL;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -197,7 +188,8 @@ static void count_late_losses(struct snapshot_process *p, struct snapshot_packet
 /* What is not accounted for: of streams of which nothing was good, left out; else overwritten. */
 static void count_rest(struct snapshot_process *p, const struct bounds *b)
 {
-	uint64_t known = p->events + p->aged + p->consumed + sum(p->left_out, N_LEFT_OUT_REASONS);
+	uint64_t known =
+		p->events + p->aged + p->consumed + snapshot_sum(p->left_out, N_LEFT_OUT_REASONS);
 	uint64_t rest = p->committed > known ? p->committed - known : 0;
 
 	for (int i = 0; i < N_LEFT_OUT_REASONS; i++) {
@@ -234,7 +226,8 @@ static void count_process(const struct snapshot *sn, struct snapshot_process *p,
 	raise_to(&p->complete_since, p->horizon);
 	if (p->overwritten > 0 && b.lost_stream)
 		raise_to(&p->complete_since, b.first_end < sn->now ? b.first_end : sn->now);
-	if (sum(p->left_out, N_LEFT_OUT_REASONS) > 0 || sum(p->lost, N_LOST_REASONS) > 0)
+	if (snapshot_sum(p->left_out, N_LEFT_OUT_REASONS) > 0 ||
+		snapshot_sum(p->lost, N_LOST_REASONS) > 0)
 		raise_to(&p->complete_since, b.missing_until);
 }
 

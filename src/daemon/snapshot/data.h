@@ -86,17 +86,13 @@ struct snapshot_packet {
 };
 
 struct snapshot {
-	struct list link; /* in the list of those under way */
+	struct list link; /* daemon->snapshots */
 	struct daemon *daemon;
 	struct session *session; /* referenced, its store held */
 	uv_work_t work;
 	int fd; /* owned once sent; -1 */
-	snapshot_done_fn *done;
-	void *done_arg;
 	atomic_bool cancel;
-	char error[256]; /* empty: whole */
 
-	struct snapshot_options options;
 	struct clock_map map;
 	uint64_t now;	/* trace clock: all records are before */
 	uint64_t until; /* trace clock: where the window ends: now, or when the session stopped */
@@ -113,10 +109,19 @@ struct snapshot {
 	uint64_t early_bytes;		    /* of early copies */
 };
 
+static inline uint64_t snapshot_sum(const uint64_t *counts, int n)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += counts[i];
+	return sum;
+}
+
 /* Lets writers have a pinned packet again. */
 void snapshot_unpin(const struct snapshot *sn, struct snapshot_packet *k);
 
-/* The worker: everything from the plan to END. Leaves a line in sn->error if it failed. */
+/* The worker: everything from the plan to END, or to ERROR. */
 void snapshot_write(struct snapshot *sn);
 
 /*

@@ -39,20 +39,12 @@ static bool wanted(struct writer *w, struct snapshot_packet *k)
 	return k->outcome == PACKET_LISTED;
 }
 
-static bool loses(const struct snapshot_process *p)
-{
-	uint64_t n = 0;
-
-	for (int i = 0; i < N_LOST_REASONS; i++)
-		n += p->lost[i];
-	return n > 0;
-}
-
 /* Gives every packet of order (by begin) its place. */
 static void place(struct writer *w)
 {
 	for (uint32_t i = 0; i < w->n_order; i++) {
 		struct snapshot_packet *k = &w->sn->packets[w->order[i]];
+		const struct snapshot_process *p = &w->sn->processes[k->process];
 		struct lane *l;
 
 		if (k->lane == CTF_LANE_MERGED) {
@@ -60,7 +52,7 @@ static void place(struct writer *w)
 			continue;
 		}
 		l = &w->lanes[k->lane];
-		if (l->n == 0 && loses(&w->sn->processes[k->process])) {
+		if (l->n == 0 && snapshot_sum(p->lost, N_LOST_REASONS) > 0) {
 			l->starter = true;
 			l->n = 1;
 			l->size = CTF_HEAD_PROCESS;

@@ -31,20 +31,7 @@
 /* What may be copied at once, at the cut. */
 #define EARLY_BYTES (UINT64_C(1) << 20)
 
-/* Those that exist, sent or not. */
-static struct list under_way = { &under_way, &under_way };
-static uint32_t n_under_way;
-
 /* --- cut -------------------------------------------------------------------------------------- */
-
-static uint64_t sum(const uint64_t v[N_LOST_REASONS])
-{
-	uint64_t s = 0;
-
-	for (int i = 0; i < N_LOST_REASONS; i++)
-		s += v[i];
-	return s;
-}
 
 static void cut_stream(const struct snapshot *sn, struct snapshot_process *p, uint32_t stream)
 {
@@ -58,7 +45,7 @@ static void cut_stream(const struct snapshot *sn, struct snapshot_process *p, ui
 	s->last_ts = atomic_load_explicit(
 		&ring_line(ring, sn->session->channel, stream)->last_ts, memory_order_relaxed);
 	ring_stream_lost(ring, sn->session->channel, stream, lost);
-	s->lost = sum(lost);
+	s->lost = snapshot_sum(lost, N_LOST_REASONS);
 }
 
 static int cut_process(struct snapshot *sn, struct process *process)
@@ -89,7 +76,7 @@ static int cut_process(struct snapshot *sn, struct process *process)
 	/* From the numbers of this cut alone: the program goes on. */
 	p->committed = n > c->base ? n - c->base : 0;
 	process_lost(process, sn->session, p->lost);
-	p->lost_base = sum(c->lost_base);
+	p->lost_base = snapshot_sum(c->lost_base, N_LOST_REASONS);
 	p->aged = c->aged;
 	p->consumed = c->consumed;
 	return 0;
@@ -391,7 +378,7 @@ void snapshot_free(struct snapshot *sn)
 	if (sn->fd >= 0)
 		close(sn->fd);
 	list_remove(&sn->link);
-	n_under_way--;
+	sn->daemon->n_snapshots--;
 	free(sn->processes);
 	free(sn->packets);
 	free(sn);
@@ -407,8 +394,8 @@ static struct snapshot *snapshot_alloc(struct daemon *d, struct session *s)
 	sn->session = session_ref(s);
 	sn->fd = -1;
 	store_hold(s->store);
-	list_append(&under_way, &sn->link);
-	n_under_way++;
+	list_append(&d->snapshots, &sn->link);
+	d->n_snapshots++;
 	return sn;
 }
 
@@ -430,9 +417,9 @@ int snapshot_new(struct daemon *d, struct session *s, const struct snapshot_opti
 	int r;
 
 	*ret_error = NULL;
-	if (n_under_way == SNAPSHOTS_MAX) {
+	if (d->n_snapshots == SNAPSHOTS_MAX) {
 		*ret_error = text_format(
-			"%u snapshots are under way: try again when one is done", n_under_way);
+			"%u snapshots are under way: try again when one is done", d->n_snapshots);
 		return -EBUSY;
 	}
 	sn = snapshot_alloc(d, s);
@@ -470,20 +457,14 @@ static void after(uv_work_t *w, int status)
 {
 	struct snapshot *sn = w->data;
 
-	if (status < 0 && !sn->error[0])
-		strcpy(sn->error, "cancelled");
-	if (sn->done)
-		sn->done(sn->done_arg, sn->error[0] ? sn->error : NULL);
 	snapshot_free(sn);
 }
 
-void snapshot_send(struct snapshot *sn, int fd, snapshot_done_fn *done, void *arg)
+void snapshot_send(struct snapshot *sn, int fd)
 {
 	int r;
 
 	sn->fd = fd;
-	sn->done = done;
-	sn->done_arg = arg;
 	sn->work.data = sn;
 	r = uv_queue_work(sn->daemon->loop, &sn->work, work, after);
 	assert(r == 0); /* fails without a work function only */
@@ -494,7 +475,6 @@ void snapshots_cancel(struct daemon *d)
 {
 	struct snapshot *sn;
 
-	list_for_each(sn, &under_way, struct snapshot, link)
-		if (sn->daemon == d)
-			atomic_store_explicit(&sn->cancel, true, memory_order_relaxed);
+	list_for_each(sn, &d->snapshots, struct snapshot, link)
+		atomic_store_explicit(&sn->cancel, true, memory_order_relaxed);
 }

@@ -9,7 +9,7 @@
  *   loop thread   snapshot_new()    the cut: position of every stream, listing, tallies
  *                 snapshot_send()   starts the worker
  *   worker        copies packets, checks them, writes frames
- *   loop thread   done()
+ *   loop thread   lets go of all that was held
  *
  * Recording goes on meanwhile: a packet that a writer takes in between is left out. Pools and the
  * session's store are held from the cut to the end: nothing is moved or given back, so a receiver
@@ -41,12 +41,9 @@ int snapshot_new(struct daemon *d, struct session *s, const struct snapshot_opti
 /* The moment of the cut, in ns of the Unix epoch. */
 uint64_t snapshot_taken_at(const struct snapshot *sn);
 
-/*
- * Streams it to fd, which is taken over and closed at the end. The snapshot frees itself. done, if
- * not NULL, is called once, on the loop thread; error is NULL if END went out, else borrowed.
- */
-typedef void snapshot_done_fn(void *arg, const char *error);
-void snapshot_send(struct snapshot *sn, int fd, snapshot_done_fn *done, void *arg);
+/* Streams it to fd, which is taken over and closed at the end. Whoever reads it learns there how it
+ * ended; the snapshot frees itself. */
+void snapshot_send(struct snapshot *sn, int fd);
 
 /* Instead of snapshot_send(). */
 void snapshot_free(struct snapshot *sn);

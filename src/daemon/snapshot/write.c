@@ -332,10 +332,11 @@ void snapshot_write(struct snapshot *sn)
 	int r = write_all(&w);
 
 	if (r < 0) {
-		snprintf(sn->error, sizeof(sn->error), "%s", error_text(r));
+		const char *text = error_text(r);
+
 		w.sink.error = 0;
 		w.sink.stall_ms = 0; /* one try */
-		sink_frame(&w.sink, FRAME_ERROR, 0, 0, sn->error, strlen(sn->error));
+		sink_frame(&w.sink, FRAME_ERROR, 0, 0, text, strlen(text));
 	}
 	free(w.buffer);
 	free(w.seen);
