@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""compiled-files.py COMPILE_COMMANDS.json: the C files of src/ that a build compiles, once each."""
+"""compiled-files.py COMPILE_COMMANDS.json: the C files of the products that a build compiles, once
+each. Tests are left out: they would take most of the time of a check."""
 
 import json
 import os
@@ -10,10 +11,14 @@ def main():
     with open(sys.argv[1]) as f:
         commands = json.load(f)
     files = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in commands}
-    src = os.path.realpath("src") + os.sep
+    src = os.path.realpath("src")
     for path in sorted(files):
-        if path.startswith(src) and path.endswith(".c"):
-            print(os.path.relpath(path))
+        name = os.path.relpath(path, src)
+        parts = name.split(os.sep)
+        if name.startswith("..") or not name.endswith(".c") or len(parts) != 2:
+            continue
+        if not parts[1].startswith("test-"):
+            print(os.path.join("src", name))
 
 
 main()

@@ -46,17 +46,17 @@ struct wire_head {
 
 struct wire_hello {
 	struct wire_head head;
-	uint64_t cookie;   /* of the pool that the process has, or 0 */
-	uint64_t epoch;	   /* of the registry that it has ids of, or 0 */
-	uint64_t room;	   /* address space it can spare (RLIMIT_AS), UINT64_MAX for any */
-	int32_t pid;	   /* as the process sees itself */
+	uint64_t cookie; /* of the pool that the process has, or 0 */
+	uint64_t epoch;	 /* of the registry that it has ids of, or 0 */
+	uint64_t room;	 /* address space it can spare (RLIMIT_AS), UINT64_MAX for any */
+	int32_t pid;	 /* as the process sees itself */
 	int32_t ppid;
 	uint32_t mode;	   /* enum ring_mode */
 	uint32_t clock;	   /* enum trace_clock that it will use */
 	uint32_t n_events; /* descriptions to follow */
 	uint32_t exe_len;  /* bytes that follow, at most WIRE_EXE_MAX */
 	char name[16];	   /* as in /proc/PID/comm; zero-padded */
-	/* exe follows */
+			   /* exe follows */
 };
 
 /*
@@ -76,12 +76,12 @@ struct wire_events {
 
 enum wire_status {
 	WIRE_OK,
-	WIRE_BAD_VERSION,  /* of the protocol */
+	WIRE_BAD_VERSION, /* of the protocol */
 	WIRE_BAD_MESSAGE,
-	WIRE_LIMIT,	   /* this uid has all that it may have */
-	WIRE_NO_MEMORY,	   /* the budget, or the system's memory, has nothing left */
-	WIRE_BAD_COOKIE,   /* no such pool of this process */
-	WIRE_STALE,	   /* the epoch is not in force: send all descriptions */
+	WIRE_LIMIT,	 /* this uid has all that it may have */
+	WIRE_NO_MEMORY,	 /* the budget, or the system's memory, has nothing left */
+	WIRE_BAD_COOKIE, /* no such pool of this process */
+	WIRE_STALE,	 /* the epoch is not in force: send all descriptions */
 };
 
 struct wire_welcome {
