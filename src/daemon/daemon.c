@@ -10,18 +10,18 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "daemon/app.h"
-#include "daemon/burial.h"
-#include "daemon/ctl.h"
+#include "daemon/programs/app.h"
+#include "daemon/programs/burial.h"
+#include "daemon/control/ctl.h"
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
+#include "daemon/memory/grant.h"
 #include "daemon/notify.h"
-#include "daemon/process.h"
-#include "daemon/retire.h"
+#include "daemon/programs/process.h"
+#include "daemon/memory/retire.h"
 #include "daemon/session.h"
 #include "daemon/snapshot/snapshot.h"
-#include "daemon/tick.h"
-#include "daemon/verbs.h"
+#include "daemon/memory/tick.h"
+#include "daemon/control/verbs.h"
 
 #define LOOP_NICE (-10)
 

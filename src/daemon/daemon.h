@@ -6,25 +6,25 @@
  * varved: one loop thread that owns everything here, workers (uv_queue_work) that copy from pools
  * and stores they hold references of, and a thread that sleeps on the control file's futex.
  *
- *   app.c      programs say hello            session.c   what is recorded
- *   process.c  who they are, what they did   registry.c  event layouts
- *   burial.c   their death                   store.c     packets of the dead
- *   pool.c     books of grants               pool-view.c what programs did with them
- *   need.c     what each needs of it         retire.c    ends silent sub-buffers
- *   grant.c    moves memory by balance.c
- *   tick.c     when: once a second, or asleep
- *   ctl.c, verbs.c  requests of the command line; describe.c: status and lists
+ *   session.c  what is recorded, and how much memory it may have
+ *   programs/  app.c: they say hello; registry.c: with which events; process.c: who they are and what
+ *              they did; burial.c: their death; store.c: what is left of them; account.c: what a uid
+ *              may make us hold
+ *   memory/    tick.c: when to look; pool-view.c: at what programs did with their pools (pool.c);
+ *              need.c: what each needs of the budget; balance.c: who gets how much; grant.c: moves it;
+ *              retire.c: ends what silent programs hold
  *   snapshot/  the recording, out as frames
- *   rundir.c   the directory with control file and sockets; clock.c, account.c: charges per uid
+ *   control/   ctl.c: requests of the command line; verbs.c: obeyed; describe.c: status and lists
+ *   rundir.c, clock.c, notify.c  the directory of sockets and control file; time; systemd
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 #include "base/list.h"
-#include "daemon/account.h"
+#include "daemon/programs/account.h"
 #include "daemon/clock.h"
-#include "daemon/registry.h"
+#include "daemon/programs/registry.h"
 #include "daemon/rundir.h"
 
 struct app;

@@ -17,11 +17,11 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/process.h"
+#include "daemon/memory/grant.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
-#include "daemon/store.h"
-#include "daemon/tick.h"
+#include "daemon/programs/store.h"
+#include "daemon/memory/tick.h"
 
 struct session *session_find(const struct daemon *d, const char *name)
 {

@@ -21,13 +21,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "daemon/burial.h"
+#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/process.h"
-#include "daemon/retire.h"
+#include "daemon/memory/grant.h"
+#include "daemon/programs/process.h"
+#include "daemon/memory/retire.h"
 #include "daemon/session.h"
-#include "daemon/store.h"
+#include "daemon/programs/store.h"
 #include "varve/abi.h"
 
 struct device {

@@ -16,9 +16,9 @@
 #include "ctf/lanes.h"
 #include "ctf/metadata.h"
 #include "daemon/clock.h"
-#include "daemon/registry.h"
+#include "daemon/programs/registry.h"
 #include "daemon/snapshot/snapshot.h"
-#include "daemon/store.h"
+#include "daemon/programs/store.h"
 #include "ring/ring.h"
 
 /* One stream of a process at the cut. */

@@ -5,7 +5,7 @@
 
 #include "ctf/record.h"
 #include "daemon/daemon.h"
-#include "daemon/pool.h"
+#include "daemon/memory/pool.h"
 #include "daemon/snapshot/writer.h"
 
 uint8_t *writer_copy(struct writer *w)

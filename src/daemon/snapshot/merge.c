@@ -13,7 +13,7 @@
 #include "ctf/merge.h"
 #include "ctf/metadata.h"
 #include "ctf/packet.h"
-#include "daemon/process.h"
+#include "daemon/programs/process.h"
 #include "daemon/snapshot/writer.h"
 
 #define MERGED_STREAM(g) (1000u + (g)) /* stream instances of merged files */

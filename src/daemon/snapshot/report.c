@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "daemon/describe.h"
-#include "daemon/process.h"
+#include "daemon/control/describe.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 #include "daemon/snapshot/data.h"
 

@@ -17,8 +17,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "daemon/daemon.h"
-#include "daemon/pool.h"
-#include "daemon/process.h"
+#include "daemon/memory/pool.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 #include "daemon/snapshot/data.h"
 

@@ -17,7 +17,7 @@
 #include "ctf/merge.h"
 #include "ctf/packet.h"
 #include "daemon/daemon.h"
-#include "daemon/process.h"
+#include "daemon/programs/process.h"
 #include "daemon/snapshot/report.h"
 #include "daemon/snapshot/writer.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/balance.h"
+#include "daemon/memory/balance.h"
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 

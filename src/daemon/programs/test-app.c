@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "daemon/app.h"
+#include "daemon/programs/app.h"
 #include "daemon/test-device.h"
 
 static struct device *listening(void)

@@ -6,7 +6,7 @@
  * also while a request is being served: `closing` then keeps the rest away from it.
  */
 
-#include "daemon/ctl.h"
+#include "daemon/control/ctl.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,9 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/app.h"
+#include "daemon/programs/app.h"
 #include "daemon/daemon.h"
-#include "daemon/process.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 #include "wire/event.h"
 

@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/tick.h"
+#include "daemon/memory/grant.h"
+#include "daemon/memory/tick.h"
 
 #define TICK_MS	     1000u
 #define TICK_FAST_MS 20u

@@ -9,7 +9,7 @@
  */
 
 #include <stdint.h>
-#include "daemon/pool.h"
+#include "daemon/memory/pool.h"
 
 enum sub_use {
 	SUB_USE_SPARE,	  /* FREE: memory that waits */

@@ -2,9 +2,9 @@
 /* What a process needs: see need.h. */
 
 #include "daemon/daemon.h"
-#include "daemon/need.h"
-#include "daemon/process.h"
-#include "daemon/retire.h"
+#include "daemon/memory/need.h"
+#include "daemon/programs/process.h"
+#include "daemon/memory/retire.h"
 #include "daemon/session.h"
 
 #define NS_PER_S     UINT64_C(1000000000)

@@ -4,14 +4,14 @@
  * a value of the wrong type, before anything is done.
  */
 
-#include "daemon/verbs.h"
+#include "daemon/control/verbs.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "daemon/describe.h"
+#include "daemon/control/describe.h"
 #include "daemon/session.h"
 #include "daemon/snapshot/snapshot.h"
 

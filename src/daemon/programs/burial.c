@@ -7,13 +7,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "daemon/burial.h"
+#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/pool-view.h"
+#include "daemon/memory/grant.h"
+#include "daemon/memory/pool-view.h"
 #include "daemon/session.h"
-#include "daemon/store.h"
-#include "daemon/tick.h"
+#include "daemon/programs/store.h"
+#include "daemon/memory/tick.h"
 
 #define MOVE_BYTES (1u << 20) /* in one go; the loop serves others in between */
 

@@ -7,7 +7,7 @@
  * daemon that it is about. doc/control-protocol.md is the contract.
  */
 
-#include "daemon/ctl.h"
+#include "daemon/control/ctl.h"
 
 /* Obeys one request; the ctl_request_fn of the daemon. daemon is a struct daemon. */
 void verbs_request(void *daemon, struct ctl_conn *c, json_t *request);

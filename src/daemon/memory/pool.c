@@ -8,8 +8,8 @@
 #include <sys/random.h>
 
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/pool.h"
+#include "daemon/memory/grant.h"
+#include "daemon/memory/pool.h"
 #include "daemon/session.h"
 
 #define REGION_SHIFT_MIN 20u

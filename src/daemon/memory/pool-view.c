@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/pool-view.h"
+#include "daemon/memory/pool-view.h"
 
 /* --- streams -------------------------------------------------------------------------------------- */
 

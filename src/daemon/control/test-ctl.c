@@ -2,7 +2,7 @@
 /* The control socket against clients of all sorts: lines in pieces, many at once, rubbish, floods,
  * those who do not read, and those who may not. */
 
-#include "daemon/ctl.h"
+#include "daemon/control/ctl.h"
 
 #include <errno.h>
 #include <fcntl.h>

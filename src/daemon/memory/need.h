@@ -11,8 +11,8 @@
  * records counted as aged), and streams that fell silent are put up for retirement.
  */
 
-#include "daemon/grant.h"
-#include "daemon/pool-view.h"
+#include "daemon/memory/grant.h"
+#include "daemon/memory/pool-view.h"
 
 struct need {
 	uint64_t need, floor; /* for the balance */

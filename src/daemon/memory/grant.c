@@ -15,16 +15,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/balance.h"
-#include "daemon/burial.h"
+#include "daemon/memory/balance.h"
+#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/need.h"
-#include "daemon/pool-view.h"
-#include "daemon/process.h"
-#include "daemon/retire.h"
+#include "daemon/memory/grant.h"
+#include "daemon/memory/need.h"
+#include "daemon/memory/pool-view.h"
+#include "daemon/programs/process.h"
+#include "daemon/memory/retire.h"
 #include "daemon/session.h"
-#include "daemon/store.h"
+#include "daemon/programs/store.h"
 
 #define SMALL	       GRANT_SMALL
 #define LARGE	       GRANT_LARGE

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/account.h"
+#include "daemon/programs/account.h"
 
 void accounts_init(struct accounts *a)
 {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "daemon/account.h"
+#include "daemon/programs/account.h"
 
 static void limits_hold_per_uid(void **state)
 {

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "daemon/daemon.h"
-#include "daemon/pool.h"
-#include "daemon/process.h"
+#include "daemon/memory/pool.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
-#include "daemon/store.h"
+#include "daemon/programs/store.h"
 #include "varve/abi.h"
 
 #define N_SUBS	 16u

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Status and lists as JSON: see describe.h; the keys are those of doc/control-protocol.md. */
 
-#include "daemon/describe.h"
+#include "daemon/control/describe.h"
 
 #include <string.h>
-#include "daemon/process.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 #include "varve/abi.h"
 

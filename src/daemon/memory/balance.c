@@ -2,7 +2,7 @@
 /* Max-min fairness: see balance.h. Everybody has its floor, and is raised to the highest level that
  * the budget pays for. */
 
-#include "daemon/balance.h"
+#include "daemon/memory/balance.h"
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {

@@ -5,7 +5,7 @@
  * on top: all that is ever dropped is dropped there.
  */
 
-#include "daemon/store.h"
+#include "daemon/programs/store.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "ctf/record.h"
 #include "daemon/daemon.h"
-#include "daemon/process.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 
 /* Bytes: what malloc() keeps in front of a block, and a packet's place in a heap that doubles. */

@@ -12,7 +12,7 @@
  * than BURIAL_NAMES_MAX of them.
  */
 
-#include "daemon/process.h"
+#include "daemon/programs/process.h"
 
 #define BURIAL_NAMES_MAX 4096u
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "daemon/burial.h"
+#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
-#include "daemon/grant.h"
-#include "daemon/process.h"
+#include "daemon/memory/grant.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 
 /* --- counts --------------------------------------------------------------------------------------- */

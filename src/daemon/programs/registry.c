@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "daemon/registry.h"
+#include "daemon/programs/registry.h"
 #include "wire/event.h"
 
 #define N_BUCKETS (1u << 14) /* a power of two */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#include "daemon/registry.h"
+#include "daemon/programs/registry.h"
 #include "varve/abi.h"
 
 /* A layout as wire_event_parse() makes them: one allocation. */
