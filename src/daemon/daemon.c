@@ -148,7 +148,7 @@ static int daemon_run(struct daemon *d, daemon_ready_fn *ready, void *arg)
 	return r < 0 ? 1 : 0;
 }
 
-int daemon_main(const char *rundir, enum trace_clock clock, daemon_ready_fn *ready, void *arg)
+int daemon_main(const struct daemon_options *o, daemon_ready_fn *ready, void *arg)
 {
 	struct daemon d = { 0 };
 	char *error = NULL;
@@ -157,12 +157,12 @@ int daemon_main(const char *rundir, enum trace_clock clock, daemon_ready_fn *rea
 
 	signal(SIGPIPE, SIG_IGN);
 	raise_fd_limit();
-	if (clock_init(&d.clock, clock) < 0) {
+	if (clock_init(&d.clock, o->clock) < 0) {
 		log_error("this machine has no clock '%s' that is the same on all CPUs",
-			clock_name(clock));
+			clock_name(o->clock));
 		return 1;
 	}
-	if (rundir_init(&d.rundir, rundir, d.clock.kind, &error) < 0) {
+	if (rundir_init(&d.rundir, o->rundir, d.clock.kind, &error) < 0) {
 		log_error("%s", error ? error : "out of memory");
 		free(error);
 		return 1;
@@ -173,6 +173,7 @@ int daemon_main(const char *rundir, enum trace_clock clock, daemon_ready_fn *rea
 	accounts_init(&d.accounts);
 	d.n_cpus_online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	d.n_streams = cpus_possible();
+	d.uid_share = o->uid_share;
 	d.started_at = clock_now(&d.clock);
 	uv_loop_init(&loop);
 	d.loop = &loop;

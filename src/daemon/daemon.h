@@ -48,6 +48,7 @@ struct daemon {
 	uint64_t next_process;
 	uint32_t next_session;
 	uint32_t n_cpus_online;
+	uint32_t uid_share; /* per cent of a budget that one uid's processes may have in all */
 	uint32_t n_streams;    /* of the pools made from now on: possible CPUs, at least 4 */
 	uint64_t started_at;   /* trace clock */
 	struct app *app;       /* owned */
@@ -62,9 +63,13 @@ struct daemon {
 uint64_t daemon_minimum(const struct daemon *d);
 
 /* Is varved, from taking the run directory to the end that SIGTERM or SIGINT asks for. ready is
- * called once programs may come. clock 0: the best there is. Returns the exit code; what went wrong
- * has been logged. */
+ * called once programs may come. Returns the exit code; what went wrong has been logged. */
+struct daemon_options {
+	const char *rundir;
+	enum trace_clock clock; /* 0: the best there is */
+	uint32_t uid_share;	/* per cent, 1 to 100 */
+};
 typedef void daemon_ready_fn(void *arg);
-int daemon_main(const char *rundir, enum trace_clock clock, daemon_ready_fn *ready, void *arg);
+int daemon_main(const struct daemon_options *o, daemon_ready_fn *ready, void *arg);
 
 #endif

@@ -23,18 +23,20 @@ struct options {
 	bool foreground;
 	char *rundir; /* owned */
 	enum trace_clock clock;
+	uint32_t uid_share;
 };
 
 static void usage(FILE *to)
 {
-	fputs("Usage: varved [--foreground] [--rundir DIR] [--clock NAME]\n"
+	fputs("Usage: varved [--foreground] [--rundir DIR] [--clock NAME] [--uid-share PCT]\n"
 	      "The flight recorder's daemon: programs with varve events record through it.\n\n"
-	      "  --foreground   do not go to the background; stop with SIGTERM or ^C\n"
-	      "  --rundir DIR   run directory (default: /run/varve if it is writable,\n"
-	      "                 else $XDG_RUNTIME_DIR/varve); programs find it by VARVE_RUNDIR\n"
-	      "  --clock NAME   tsc, cntvct or monotonic (default: the best there is)\n"
-	      "  --version      print the version\n"
-	      "  --help         print this\n",
+	      "  --foreground     do not go to the background; stop with SIGTERM or ^C\n"
+	      "  --rundir DIR     run directory (default: /run/varve if it is writable,\n"
+	      "                   else $XDG_RUNTIME_DIR/varve); programs find it by VARVE_RUNDIR\n"
+	      "  --clock NAME     tsc, cntvct or monotonic (default: the best there is)\n"
+	      "  --uid-share PCT  at most PCT per cent of a budget for one user (default: 100)\n"
+	      "  --version        print the version\n"
+	      "  --help           print this\n",
 		to);
 }
 
@@ -45,11 +47,13 @@ static int options_parse(struct options *o, int argc, char **argv)
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "rundir", required_argument, NULL, 'r' },
 		{ "clock", required_argument, NULL, 'c' },
+		{ "uid-share", required_argument, NULL, 'u' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	const char *rundir = NULL;
+	char *end;
 	int opt;
 
 	opterr = 0;
@@ -64,6 +68,14 @@ static int options_parse(struct options *o, int argc, char **argv)
 		case 'c':
 			if (clock_parse(optarg, &o->clock) < 0) {
 				log_error("no clock '%s': tsc, cntvct or monotonic", optarg);
+				return 2;
+			}
+			break;
+		case 'u':
+			o->uid_share = (uint32_t)strtoul(optarg, &end, 10);
+			if (*end || o->uid_share < 1 || o->uid_share > 100) {
+				log_error(
+					"--uid-share takes 1 to 100 (per cent), not '%s'", optarg);
 				return 2;
 			}
 			break;
@@ -167,7 +179,8 @@ static char *absolute(char *path)
 
 int main(int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct options o = { .uid_share = 100 };
+	struct daemon_options d;
 	int ready_fd = -1, code;
 
 	log_init("varved");
@@ -181,8 +194,9 @@ int main(int argc, char **argv)
 		if (ready_fd < 0)
 			log_error("cannot go to the background: %s", strerror(errno));
 	}
+	d = (struct daemon_options){ o.rundir, o.clock, o.uid_share };
 	if (o.rundir && (o.foreground || ready_fd >= 0))
-		code = daemon_main(o.rundir, o.clock, tell_ready, &ready_fd);
+		code = daemon_main(&d, tell_ready, &ready_fd);
 	free(o.rundir);
 	return code;
 }

@@ -62,6 +62,7 @@ static inline struct device *device_new(void)
 	list_init(&d->processes);
 	list_init(&d->snapshots);
 	accounts_init(&d->accounts);
+	d->uid_share = 100;
 	d->n_cpus_online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	d->n_streams = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
 	d->n_streams = d->n_streams < 4 ? 4 : d->n_streams;

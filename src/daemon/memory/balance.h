@@ -19,9 +19,14 @@
 struct balance_party {
 	uint64_t need;	/* bytes that it holds or could fill within the window */
 	uint64_t floor; /* bytes that it has in any case: its minimum */
+	uint32_t uid;
 	bool dead;
 	uint64_t share; /* result */
 };
+
+/* Lowers the needs of each uid's parties, fairly among them, so that it gets at most max in all; but
+ * nobody's below its floor. Before balance_fill(). */
+void balance_uid_limit(struct balance_party *parties, size_t n, uint64_t max);
 
 void balance_fill(struct balance_party *parties, size_t n, uint64_t total);
 

@@ -169,6 +169,7 @@ static void parties_measure(
 static void parties_balance(struct grant *g, const struct session *s)
 {
 	uint64_t reserve = grant_reserve(s->daemon);
+	uint64_t total = s->budget > reserve ? s->budget - reserve : 0;
 
 	for (size_t i = 0; i < g->n; i++) {
 		const struct party *y = &g->parties[i];
@@ -176,10 +177,13 @@ static void parties_balance(struct grant *g, const struct session *s)
 		g->numbers[i] = (struct balance_party){
 			.need = y->need.need,
 			.floor = y->need.floor,
+			.uid = y->uid,
 			.dead = !y->process,
 		};
 	}
-	balance_fill(g->numbers, g->n, s->budget > reserve ? s->budget - reserve : 0);
+	if (s->daemon->uid_share < 100)
+		balance_uid_limit(g->numbers, g->n, total / 100 * s->daemon->uid_share);
+	balance_fill(g->numbers, g->n, total);
 	for (size_t i = 0; i < g->n; i++)
 		g->parties[i].share = g->numbers[i].share;
 }

@@ -72,6 +72,21 @@ static void dead_get_half_while_the_living_need_the_rest(void **state)
 	assert_int_equal(p[1].share, 180);
 }
 
+static void uid_is_held_to_its_part(void **state)
+{
+	struct balance_party p[] = { { .need = 1000, .uid = 1 }, { .need = 20, .uid = 1 },
+		{ .need = 1000, .uid = 1, .dead = true }, { .need = 1000, .uid = 2 },
+		{ .need = 100, .uid = 3 } };
+
+	balance_uid_limit(p, N(p), 300);
+	balance_fill(p, N(p), 1000);
+	assert_int_equal(p[0].share, 140);
+	assert_int_equal(p[1].share, 20);
+	assert_int_equal(p[2].share, 140);
+	assert_int_equal(p[3].share, 300);
+	assert_int_equal(p[4].share, 100);
+}
+
 /* What max-min fairness means, on random numbers: who gets less than it wants has no party above it
  * but such as stand on their floor; and nothing is left while somebody wants. */
 static void is_max_min_fair(void **state)
@@ -116,6 +131,7 @@ int main(void)
 		cmocka_unit_test(quiet_ones_keep_all_and_loud_ones_share_the_rest),
 		cmocka_unit_test(floors_are_kept),
 		cmocka_unit_test(dead_get_half_while_the_living_need_the_rest),
+		cmocka_unit_test(uid_is_held_to_its_part),
 		cmocka_unit_test(is_max_min_fair),
 	};
 
