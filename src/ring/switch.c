@@ -262,16 +262,19 @@ static uint32_t largest_gen(const struct ring_writer *w, uint32_t ch, uint32_t s
  * Whether p, the pos of a stream, can be what a writer put there. It is not after a stray store of
  * the program into the pool, or after a debugger called a function while a thread was stopped
  * inside a section: then pos went back. While pos is p, its sub-buffer is ACTIVE(ch, stream, gen),
- * and nothing of the stream is claimed beyond the next gen. What the table tells against that counts
- * only if pos is still p afterwards: the section that heals it rechecks.
+ * and nothing is claimed beyond the next gen, by the claim hint or by the table. What tells against
+ * that counts only if pos and hint are still the same afterwards: the section that heals rechecks.
  */
-static bool pos_credible(const struct ring_writer *w, uint32_t ch, uint32_t stream, uint64_t p)
+static bool pos_credible(
+	const struct ring_writer *w, uint32_t ch, uint32_t stream, uint64_t p, uint64_t claim)
 {
 	uint32_t idx = geometry_idx(&w->geometry, pos_off(p)), next = gen_next(pos_gen(p));
 
 #ifdef RING_MUTANT_NO_HEAL
 	return true;
 #endif
+	if (gen_after(pair_gen(claim) & GEN_MASK, next))
+		return false;
 	if (idx != SUB_NONE)
 		return state_is(entry_state(w, idx), ch, stream, pos_gen(p));
 	return !gen_after(largest_gen(w, ch, stream, pos_gen(p)), next);
@@ -358,7 +361,7 @@ static enum switch_result switch_stream(
 	/* Somebody switched while we were away: do not finish a nearly empty one. */
 	if (ring_has_room(w, p, len))
 		return SWITCHED;
-	if (!pos_credible(w, ch, stream, p)) {
+	if (!pos_credible(w, ch, stream, p, next)) {
 		heal(w, ch, &s);
 		return SWITCH_AGAIN;
 	}

@@ -5,10 +5,13 @@
  * go on. After each run the whole pool is read, and must hold what was acknowledged.
  *
  *	breakpoint rseq|lock [orphan] [retire-meanwhile] [retire] [every=N] [must-find=DEFECT]
+ *	breakpoint rseq debugger
  *
  * orphan: three writers were killed right after their claims before. retire-meanwhile: the stream is retired
  * while the writer is stopped. retire: the one stopped is the daemon, in a retirement.
  * every=N: each Nth instruction only, for slow machines. Addresses come from objdump.
+ * debugger: the writer is stopped before its commit, a debugger makes it call a function there, and
+ * it goes on without being restarted: pos goes back. Nothing can prevent that; it must heal.
  */
 
 #include <errno.h>
@@ -306,6 +309,81 @@ static bool run_point(const struct point *p, enum variant v, uint32_t slot)
 	return true;
 }
 
+/* --- a debugger's call ---------------------------------------------------------------------------- */
+
+static void __attribute__((noinline, noclone)) called_by_debugger(void)
+{
+	__asm__ volatile("nop\n\tint3\n\tnop");
+}
+
+/* The commit is the last instruction but one of the compact section. */
+static uint64_t commit_address(void)
+{
+	for (uint32_t i = 2; i < n_points; i++)
+		if (strcmp(points[i].function, "section_compact_end") == 0)
+			return points[i - 2].address;
+	return 0;
+}
+
+static void run_debugger(uint32_t slot)
+{
+	struct user_regs_struct regs, call;
+	uint64_t address = commit_address(), pos;
+	int status;
+	pid_t pid;
+	long word;
+
+	position();
+	pid = start_traced(slot, false, BODY);
+	if (!stopped_there(run_to(pid, address, &word))) {
+		defect(DEFECT_WEDGED, "no commit");
+		kill_child(pid);
+		return;
+	}
+	ptrace(PTRACE_GETREGS, pid, 0, &regs);
+	call = regs;
+	call.rip = (uint64_t)(uintptr_t)called_by_debugger;
+	call.rsp -= 512; /* red zone */
+	ptrace(PTRACE_SETREGS, pid, 0, &call);
+	ptrace(PTRACE_CONT, pid, 0, 0);
+	waitpid(pid, &status, 0);
+	for (int i = 0; i < 400; i++)
+		harness_emit(3, 0, BODY);
+	pos = test_line(0, stream)->pos;
+	regs.rip = address;
+	ptrace(PTRACE_SETREGS, pid, 0, &regs);
+	ptrace(PTRACE_POKETEXT, pid, address, word);
+	ptrace(PTRACE_SINGLESTEP, pid, 0, 0);
+	waitpid(pid, &status, 0);
+	n_reached += gen_after(pos_gen(pos), pos_gen(test_line(0, stream)->pos));
+	ptrace(PTRACE_CONT, pid, 0, 0);
+	waitpid(pid, &status, 0);
+	if (!WIFEXITED(status)) {
+		defect(DEFECT_WEDGED, "status %x after the call", status);
+		kill_child(pid);
+	}
+	for (uint32_t i = 0; i < work_of[GO_ON_ROUND]; i++)
+		if (!harness_emit(3, 0, BODY))
+			defect(DEFECT_WEDGED, "others cannot record any more");
+	/* What it spoilt is overwritten by now, and nothing is out of reach. */
+	harness_snapshot(true);
+	if (count_orphans() != 0)
+		defect(DEFECT_ORPHANS, "%u", count_orphans());
+}
+
+static int check_debugger(void)
+{
+	uint32_t healed;
+
+	for (uint32_t slot = 16; slot < 36; slot++)
+		run_debugger(slot);
+	healed = test_line(0, stream)->lost[LOST_CORRUPT];
+	printf("pos went back %lu times, put right %u times\n", n_reached, healed);
+	if (n_reached == 0 || healed != n_reached)
+		defect(DEFECT_COUNT, "not all was put right and counted");
+	return harness_finish(NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *must_find = NULL;
@@ -329,6 +407,8 @@ int main(int argc, char **argv)
 	harness_grant_all(1);
 	find_points();
 	harness_on_record = count_seen;
+	if (argc > 2 && strcmp(argv[2], "debugger") == 0)
+		return check_debugger();
 	for (uint32_t i = 0; i < n_points; i += every) {
 		for (int v = 0; v < N_VARIANTS && slot < N_SLOTS; v++) {
 			if (!run_point(&points[i], v, slot++))

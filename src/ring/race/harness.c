@@ -73,8 +73,10 @@ void harness_init(enum ring_mode mode, uint32_t flight, uint32_t gen0, uint32_t 
 			     &test_writer, base, geometry_span(&g), NULL, mode, test_clock) == 0,
 		"ring_writer_init");
 	for (uint32_t ch = 0; gen0 != 0 && ch < N_TEST_CH; ch++)
-		for (uint32_t i = 0; i < N_STREAMS; i++)
+		for (uint32_t i = 0; i < N_STREAMS; i++) {
 			test_line(ch, i)->pos = pos_make(gen0, 0, 0);
+			test_line(ch, i)->next = pair_make(gen0, SUB_NONE);
+		}
 }
 
 void harness_grant_all(uint32_t n_channels)
