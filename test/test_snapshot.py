@@ -236,3 +236,20 @@ def test_bad_packets_are_left_out(device):
     device.wait_dead(w.pid)
     wait_for("the store to have all", lambda: device.session()["pools"] == 0)
     check(device.snapshot())
+
+
+def test_daemon_ends_while_a_reader_stalls(device):
+    """Also when a process died whose pool is held for it."""
+    device.start("s", "8M")
+    w = device.writer("-n", "200000")
+    w.wait_line("done")
+    stalled, answer = ask(device, {"verb": "snapshot", "session": "s"})
+    assert answer["ok"]
+    w.kill()
+    w.wait()
+    device.wait_dead(w.pid)
+    began = time.monotonic()
+    device.daemon.kill(signal.SIGTERM)
+    assert device.daemon.wait() == 0
+    assert time.monotonic() - began < 5
+    stalled.close()
