@@ -159,6 +159,17 @@ def test_budget_shorter_than_the_window(device):
     need(trace.report["window_ns"] == 20 * SECOND, trace.report["window_ns"])
 
 
+def test_burst_finds_the_free_budget(device):
+    """What a process's first events call the daemon for is a burst that has only begun."""
+    device.start(budget="64M")
+    control = device.rundir / "control"  # asleep, a u32 at 28: 1 when any switch is to wake it
+    wait_for("the daemon to sleep", lambda: control.read_bytes()[28:32] == b"\1\0\0\0")
+    w = device.writer("-r", "200000", "-n", "100000")
+    w.wait_line("done")
+    p = device.snapshot().of(w.pid)
+    need(p["events"] == 100_000 and p["overwritten"] == 0, p)
+
+
 def test_what_a_process_costs(device):
     """A page for a process that never emitted, four for one that did on one CPU."""
     device.start()

@@ -126,12 +126,13 @@ static void stop_now(uv_signal_t *signal, int number)
 static int daemon_run(struct daemon *d, daemon_ready_fn *ready, void *arg)
 {
 	uv_signal_t term, interrupt;
-	int r = parts_init(d);
+	int r;
 
+	raise_priority(); /* first: threads inherit it */
+	r = parts_init(d);
 	if (r < 0) {
 		log_error("cannot start: %s", strerror(-r));
 	} else {
-		raise_priority();
 		uv_signal_init(d->loop, &term);
 		uv_signal_init(d->loop, &interrupt);
 		uv_signal_start(&term, stop_now, SIGTERM);

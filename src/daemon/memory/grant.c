@@ -34,6 +34,7 @@
 #define TAKE_MAX       256u /* sub-buffers of all pools of a session, per tick */
 #define GIVE_MAX       1024u
 #define ADVANCE_PART   16 /* a newcomer gets this part of what is free, at most */
+#define AUDIT_NS       UINT64_C(500000000)
 
 struct party {
 	struct process *process; /* NULL: the dead of a uid */
@@ -48,7 +49,7 @@ struct grant {
 	struct party *parties;	       /* owned, reused */
 	struct balance_party *numbers; /* owned, likewise */
 	size_t n, room;
-	uint64_t last_tick; /* trace clock */
+	uint64_t last_tick, last_audit; /* trace clock */
 };
 
 int grant_init(struct daemon *d)
@@ -403,6 +404,7 @@ static void session_tick(struct session *s, uint64_t dt_ns, struct grant_result 
 		max -= take_from(g, s, &g->parties[i], max);
 	result->hungry |= give_all(g, s);
 	advance_all(g, s);
+	result->plenty |= s->advance > 0;
 	going = session_going(s);
 	result->pending |= going > 0;
 	result->hungry |= going > 0 && somebody_waits(g, s);
@@ -473,10 +475,13 @@ void grant_tick(struct daemon *d, struct grant_result *ret)
 {
 	uint64_t now = clock_now(&d->clock);
 	uint64_t dt_ns = clock_ns_of(&d->clock, now - d->grant->last_tick);
+	bool audit = clock_ns_of(&d->clock, now - d->grant->last_audit) >= AUDIT_NS;
 
 	*ret = (struct grant_result){ .next_ns = UINT64_MAX };
 	d->grant->last_tick = now;
-	pools_punch(d, dt_ns >= UINT64_C(500000000));
+	if (audit)
+		d->grant->last_audit = now;
+	pools_punch(d, audit);
 	for (uint32_t ch = 0; ch < POOL_N_CHANNELS; ch++) {
 		struct session *s = d->channels[ch];
 

@@ -26,6 +26,7 @@ struct grant_result {
 	bool moved;	  /* a commit word changed since the last tick */
 	bool switched;	  /* a stream began a sub-buffer since then */
 	bool hungry;	  /* somebody grows, or waits for memory under way: look again soon */
+	bool plenty;	  /* a session has memory that nobody needs so far */
 	bool pending;	  /* something is still to be punched or retired */
 	uint64_t next_ns; /* from now until data will be older than the window; UINT64_MAX: never */
 };

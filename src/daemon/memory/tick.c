@@ -23,8 +23,9 @@
 #include "daemon/memory/grant.h"
 #include "daemon/memory/tick.h"
 
-#define TICK_MS	     1000u
-#define TICK_FAST_MS 20u
+#define TICK_MS	      1000u
+#define TICK_FAST_MS  20u
+#define TICK_FIRST_MS 1u /* after a call */
 #define NS_PER_MS    UINT64_C(1000000)
 
 enum tick_state { AWAKE, DROWSY, ASLEEP };
@@ -37,7 +38,7 @@ struct tick {
 	uv_sem_t go;
 	_Atomic bool quit;
 	enum tick_state state;
-	bool called;	    /* by a program, for the tick to come */
+	uint64_t pace_ms;   /* to the next look; doubles up to TICK_MS */
 	uint32_t n_handles; /* open still: the last one that closes frees this */
 };
 
@@ -99,24 +100,33 @@ static void sleep_until(struct tick *t, uint64_t next_ns)
 		timer_set(t, next_ns / NS_PER_MS < TICK_MS ? TICK_MS : next_ns / NS_PER_MS + 1);
 }
 
-static void stay_awake(struct tick *t, bool hungry, bool called)
+/* Often while memory is to be moved or a burst may be under way, which the looks that follow a call
+ * are for; they are no use where there is nothing to give. */
+static void stay_awake(struct tick *t, const struct grant_result *r)
 {
+	bool called = t->pace_ms < TICK_MS;
+	uint64_t ms = t->pace_ms;
+
+	if (r->hungry && ms > TICK_FAST_MS)
+		ms = TICK_FAST_MS;
+	else if (!r->hungry && !r->plenty)
+		ms = TICK_MS;
+	t->pace_ms = 2 * ms < TICK_MS ? 2 * ms : TICK_MS;
 	t->state = AWAKE;
 	/* Who called in vain is not heard again within this second. */
-	sleep_as(t, hungry || called ? DAEMON_AWAKE : DAEMON_DOZING);
-	timer_set(t, hungry ? TICK_FAST_MS : TICK_MS);
+	sleep_as(t, r->hungry || called ? DAEMON_AWAKE : DAEMON_DOZING);
+	timer_set(t, ms);
 }
 
 static void tick_timer(uv_timer_t *timer)
 {
 	struct tick *t = list_entry(timer, struct tick, timer);
-	bool called = t->called;
 	struct grant_result r;
 
-	t->called = false;
 	grant_tick(t->daemon, &r);
-	if (r.hungry || r.pending || r.switched || (r.moved && t->state != DROWSY)) {
-		stay_awake(t, r.hungry, called);
+	if (r.hungry || r.pending || r.switched || (r.moved && t->state != DROWSY) ||
+		(r.plenty && t->pace_ms < TICK_MS)) {
+		stay_awake(t, &r);
 		return;
 	}
 	switch (t->state) {
@@ -140,7 +150,7 @@ static void tick_woken(uv_async_t *async)
 	struct tick *t = list_entry(async, struct tick, woken);
 
 	t->state = AWAKE;
-	t->called = true;
+	t->pace_ms = TICK_FIRST_MS;
 	sleep_as(t, DAEMON_AWAKE);
 	timer_set(t, 0);
 }
@@ -179,6 +189,7 @@ int tick_init(struct daemon *d)
 		return -ENOMEM;
 	t->daemon = d;
 	t->state = AWAKE;
+	t->pace_ms = TICK_MS;
 	r = uv_sem_init(&t->go, 0);
 	if (r < 0) {
 		free(t);

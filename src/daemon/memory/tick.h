@@ -6,7 +6,9 @@
  * When the daemon looks at its pools.
  *
  *   AWAKE    a tick each 20 ms while pools grow, else each second; a program that finds nothing free
- *            in between can call for one more (DAEMON_DOZING in the control file)
+ *            in between can call for one more (DAEMON_DOZING in the control file). After a call the
+ *            next ticks come after 1, 2, 4 ... ms while there is memory to give, for a call is most
+ *            often the beginning of a burst
  *   DROWSY   nothing moved: any switch wakes us now (DAEMON_ASLEEP), and one more tick looks for one
  *            that came just before
  *   ASLEEP   nothing at all, but for one timer when data will be older than their window
