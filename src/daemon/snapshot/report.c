@@ -14,11 +14,21 @@
 #include "daemon/session.h"
 #include "daemon/snapshot/data.h"
 
+/* A program that spoils its own pool may make a count anything; a reader of JSON gets no sign. */
+static void set(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX));
+}
+
 static json_t *left_out(const uint64_t *v)
 {
-	return json_pack("{s:I, s:I, s:I, s:I}", "bad_header", (json_int_t)v[LEFT_BAD_HEADER],
-		"bad_record", (json_int_t)v[LEFT_BAD_RECORD], "bad_time",
-		(json_int_t)v[LEFT_BAD_TIME], "raced", (json_int_t)v[LEFT_RACED]);
+	json_t *o = json_object();
+
+	set(o, "bad_header", v[LEFT_BAD_HEADER]);
+	set(o, "bad_record", v[LEFT_BAD_RECORD]);
+	set(o, "bad_time", v[LEFT_BAD_TIME]);
+	set(o, "raced", v[LEFT_RACED]);
+	return o;
 }
 
 /* 0 means never. */
@@ -45,12 +55,6 @@ static json_t *identity(const struct snapshot *sn, const struct snapshot_process
 		"name", who->name, "exe", who->exe, "alive", p->alive, "started_at",
 		moment(sn, p->started_at), "ended_at", moment(sn, p->ended_at), "end_status",
 		end_status(p));
-}
-
-/* A program that spoils its own pool may make a count anything; a reader of JSON gets no sign. */
-static void set(json_t *o, const char *key, uint64_t v)
-{
-	json_object_set_new(o, key, json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX));
 }
 
 static json_t *process_report(const struct snapshot *sn, const struct snapshot_process *p)
