@@ -212,14 +212,23 @@ static uint32_t oldest_of(uint32_t ch, uint64_t *ret_state)
 
 static void reclaim(uint32_t idx, uint64_t s, double *due, uint64_t *random)
 {
-	int r = state_kind(s) == SUB_FREE ? ring_revoke(&test_pool, idx)
-					  : ring_reclaim(&test_pool, idx, s);
+	bool claimed = state_kind(s) == SUB_ACTIVE;
+	int r = claimed ? ring_reclaim(&test_pool, idx, s) : ring_revoke(&test_pool, idx);
 
 	if (r != 0)
 		return;
 	ring_punch(&test_pool, idx);
 	*due = seconds_now() + 1e-6 * (double)(random_next(random) % 2000);
 	STAT_ADD(reclaims, 1);
+}
+
+/* With memory, or as a promise that a writer makes good. */
+static bool give(uint32_t idx, uint64_t *random)
+{
+	uint64_t r = random_next(random);
+
+	return (r & 1 ? ring_grant(&test_pool, idx, (r >> 8) % N_TEST_CH)
+		      : ring_promise(&test_pool, idx, (r >> 8) % N_TEST_CH)) == 0;
 }
 
 static void run_flight_daemon(void)
@@ -245,7 +254,7 @@ static void run_flight_daemon(void)
 			if (seconds_now() < due[idx])
 				continue;
 			check_absent(idx);
-			if (ring_grant(&test_pool, idx, random_next(&random) % N_TEST_CH) == 0)
+			if (give(idx, &random))
 				STAT_ADD(grants, 1);
 		} else if (op == 0) {
 			if (keep_order)
