@@ -76,22 +76,30 @@ static void announce_lanes(struct writer *w)
 	}
 }
 
+/* Sends what writer_load() left in the buffer; without a look, an empty packet. */
+static void send_copy(struct writer *w, const struct snapshot_packet *k, const struct look *l)
+{
+	struct ctf_packet c = head_of(w, k);
+	uint8_t *head = w->buffer;
+
+	if (l) {
+		c.content += k->k.size - l->from;
+		head = writer_copy(w) + l->from - CTF_HEAD_PROCESS;
+	}
+	ctf_packet_head(head, &c);
+	sink_frame(&w->sink, FRAME_DATA, k->lane, k->offset, head, c.content);
+}
+
 /* With send false, only its outcome is written down. */
 static void send_packet(struct writer *w, struct snapshot_packet *k, bool send)
 {
-	struct ctf_packet c = head_of(w, k);
-	uint8_t *copy = writer_copy(w), *head = w->buffer;
 	struct look l;
+	bool good = writer_load(w, k, writer_copy(w), 1u << CTF_CLASS_PROCESS, &l);
 
-	if (writer_load(w, k, copy, 1u << CTF_CLASS_PROCESS, &l)) {
+	if (good)
 		writer_keep(k, &l);
-		c.content += k->k.size - l.from;
-		head = copy + l.from - CTF_HEAD_PROCESS;
-	}
-	if (!send)
-		return;
-	ctf_packet_head(head, &c);
-	sink_frame(&w->sink, FRAME_DATA, k->lane, k->offset, head, c.content);
+	if (send)
+		send_copy(w, k, good ? &l : NULL);
 }
 
 static int newest_first(const void *a, const void *b, void *arg)
@@ -124,17 +132,26 @@ static void look_at_old(struct writer *w)
 	}
 }
 
-/* An empty packet in its place. */
 static void blank(struct writer *w, struct snapshot_packet *k)
 {
-	struct ctf_packet c = head_of(w, k);
-	uint8_t head[CTF_HEAD_PROCESS];
-
-	ctf_packet_head(head, &c);
-	sink_frame(&w->sink, FRAME_DATA, k->lane, k->offset, head, sizeof(head));
+	send_copy(w, k, NULL);
 	k->n = 0;
 	k->bytes = 0;
 	k->discarded = 0;
+}
+
+/* Sends the part behind the horizon over the whole that was sent, if the packet is still there. */
+static void resend(struct writer *w, struct snapshot_packet *k)
+{
+	struct snapshot_packet sent = *k;
+	struct look l;
+
+	if (!writer_load(w, k, writer_copy(w), 1u << CTF_CLASS_PROCESS, &l)) {
+		*k = sent;
+		return;
+	}
+	writer_keep(k, &l);
+	send_copy(w, k, &l);
 }
 
 /* All numbers are known: sends what waited for them, and takes out what lies before the horizons.
@@ -154,6 +171,8 @@ static void send_late(struct writer *w)
 			send_packet(w, k, true);
 		else if (k->outcome == PACKET_KEPT && n > 0 && k->last_ts < p->horizon)
 			blank(w, k);
+		else if (k->outcome == PACKET_KEPT && n > 0 && k->first_ts < p->horizon)
+			resend(w, k);
 		p->events -= n - k->n;
 		p->overwritten += n - k->n;
 	}
