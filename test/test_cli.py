@@ -249,6 +249,16 @@ def test_record_killed_takes_its_daemon_along(stage, tmp_path):
         subprocess.run(["rm", "-r", str(rundir)], check=True)
 
 
+def test_record_tells_that_its_daemon_was_killed(stage, tmp_path):
+    p, rundir, daemon = record(stage, tmp_path, "trap 'exit 3' TERM; echo ready; "
+                               "while :; do sleep 0.05; done")
+    p.wait_line("ready")
+    os.kill(daemon, signal.SIGKILL)
+    p.kill(signal.SIGTERM)
+    assert p.wait() == 3 and p.stderr.count("\n") == 1 and "varved was killed" in p.stderr
+    assert not rundir.exists() and not (tmp_path / "out").exists()
+
+
 def test_record_ignores_what_nohup_ignores(stage, tmp_path):
     env = {k: v for k, v in os.environ.items() if not k.startswith("VARVE")}
     r = subprocess.run(["sh", "-c", f"trap '' HUP; exec {stage.varve} record -o {tmp_path}/out "

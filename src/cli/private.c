@@ -161,6 +161,15 @@ int private_start(struct private_daemon *p)
 	return r;
 }
 
+int private_check(const struct private_daemon *p)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && !info.si_pid)
+		return 0;
+	return cli_fail("the private varved was killed, and the recording with it");
+}
+
 static void end_daemon(pid_t pid)
 {
 	int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);

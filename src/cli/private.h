@@ -17,6 +17,9 @@ struct private_daemon {
 /* Starts it and waits until it is ready. 0; or an exit code, and nothing is left behind. */
 int private_start(struct private_daemon *p);
 
+/* 0 while it runs; else a failure, told. */
+int private_check(const struct private_daemon *p);
+
 /* Ends the daemon and removes its directory. Fine on one that is zero. */
 void private_stop(struct private_daemon *p);
 

@@ -145,8 +145,10 @@ static int take_snapshot(const struct recording *r)
 	json_t *totals = NULL;
 	struct output o;
 	struct client c;
-	int code = client_open(&c, r->daemon.dir);
+	int code = private_check(&r->daemon);
 
+	if (code == 0)
+		code = client_open(&c, r->daemon.dir);
 	if (code != 0)
 		return code;
 	code = output_open(&o, r->path);
