@@ -10,18 +10,18 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "daemon/programs/app.h"
-#include "daemon/programs/burial.h"
 #include "daemon/control/ctl.h"
+#include "daemon/control/verbs.h"
 #include "daemon/daemon.h"
 #include "daemon/memory/grant.h"
-#include "daemon/notify.h"
-#include "daemon/programs/process.h"
 #include "daemon/memory/retire.h"
+#include "daemon/memory/tick.h"
+#include "daemon/notify.h"
+#include "daemon/programs/app.h"
+#include "daemon/programs/burial.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 #include "daemon/snapshot/snapshot.h"
-#include "daemon/memory/tick.h"
-#include "daemon/control/verbs.h"
 
 #define LOOP_NICE (-10)
 

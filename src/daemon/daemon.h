@@ -12,7 +12,7 @@
  *              may make us hold
  *   memory/    tick.c: when to look; pool-view.c: at what programs did with their pools (pool.c);
  *              need.c: what each needs of the budget; balance.c: who gets how much; grant.c: moves it;
- *              retire.c: ends what silent programs hold
+ *              room.c: for who cannot wait for a tick; retire.c: ends what silent programs hold
  *   snapshot/  the recording, out as frames
  *   control/   ctl.c: requests of the command line; verbs.c: obeyed; describe.c: status and lists
  *   rundir.c, clock.c, notify.c  the directory of sockets and control file; time; systemd
@@ -22,8 +22,8 @@
 #include <stdint.h>
 #include <uv.h>
 #include "base/list.h"
-#include "daemon/programs/account.h"
 #include "daemon/clock.h"
+#include "daemon/programs/account.h"
 #include "daemon/programs/registry.h"
 #include "daemon/rundir.h"
 

@@ -18,10 +18,10 @@
 #include "base/units.h"
 #include "daemon/daemon.h"
 #include "daemon/memory/grant.h"
-#include "daemon/programs/process.h"
-#include "daemon/session.h"
-#include "daemon/programs/store.h"
 #include "daemon/memory/tick.h"
+#include "daemon/programs/process.h"
+#include "daemon/programs/store.h"
+#include "daemon/session.h"
 
 struct session *session_find(const struct daemon *d, const char *name)
 {
@@ -36,6 +36,13 @@ struct session *session_find(const struct daemon *d, const char *name)
 uint64_t session_used(const struct session *s)
 {
 	return s->charged + store_used(s->store);
+}
+
+uint64_t session_free_bytes(const struct session *s)
+{
+	uint64_t used = session_used(s);
+
+	return used < s->budget ? s->budget - used : 0;
 }
 
 /* --- enable words --------------------------------------------------------------------------------- */

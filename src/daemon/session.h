@@ -93,8 +93,9 @@ struct session *session_unref(struct session *s); /* NULL */
 /* Bits that an event's enable word has now: one per active session that wants it. */
 uint32_t session_word(const struct daemon *d, const struct wire_event *layout);
 
-/* Bytes of its budget that are spoken for: in use, or promised. */
+/* Bytes of its budget that are spoken for, in use or promised; and that are not. */
 uint64_t session_used(const struct session *s);
+uint64_t session_free_bytes(const struct session *s);
 
 /* Of a destroyed session: its channel is empty; frees it if nobody holds it. */
 void session_drained(struct session *s);

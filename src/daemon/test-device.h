@@ -21,13 +21,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
 #include "daemon/memory/grant.h"
-#include "daemon/programs/process.h"
 #include "daemon/memory/retire.h"
-#include "daemon/session.h"
+#include "daemon/programs/burial.h"
+#include "daemon/programs/process.h"
 #include "daemon/programs/store.h"
+#include "daemon/session.h"
 #include "varve/abi.h"
 
 struct device {

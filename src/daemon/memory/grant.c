@@ -15,16 +15,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/memory/balance.h"
-#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
+#include "daemon/memory/balance.h"
 #include "daemon/memory/grant.h"
 #include "daemon/memory/need.h"
 #include "daemon/memory/pool-view.h"
-#include "daemon/programs/process.h"
 #include "daemon/memory/retire.h"
-#include "daemon/session.h"
+#include "daemon/programs/burial.h"
+#include "daemon/programs/process.h"
 #include "daemon/programs/store.h"
+#include "daemon/session.h"
 
 #define SMALL	       GRANT_SMALL
 #define LARGE	       GRANT_LARGE
@@ -33,7 +33,6 @@
 #define RESERVE_MINIMA 16
 #define TAKE_MAX       256u /* sub-buffers of all pools of a session, per tick */
 #define GIVE_MAX       1024u
-#define ADVANCE_PART   16 /* a newcomer gets this part of what is free, at most */
 #define AUDIT_NS       UINT64_C(500000000)
 
 struct party {
@@ -74,13 +73,6 @@ uint64_t grant_reserve(const struct daemon *d)
 	return RESERVE_LARGE * LARGE + RESERVE_MINIMA * daemon_minimum(d);
 }
 
-static uint64_t session_free_bytes(const struct session *s)
-{
-	uint64_t used = session_used(s);
-
-	return used < s->budget ? s->budget - used : 0;
-}
-
 /* --- parties -------------------------------------------------------------------------------------- */
 
 static struct party *party_add(struct grant *g)
@@ -116,28 +108,14 @@ static struct party *party_of_dead(struct grant *g, uid_t uid)
 	return y;
 }
 
-static void party_add_dead(struct grant *g, uid_t uid, uint64_t bytes)
+static void party_add_dead(void *grant, uid_t uid, uint64_t bytes)
 {
-	struct party *y = bytes ? party_of_dead(g, uid) : NULL;
+	struct party *y = bytes ? party_of_dead(grant, uid) : NULL;
 
 	if (y) {
 		y->need.need += bytes;
 		y->need.live += bytes;
 	}
-}
-
-static void parties_of_store(struct grant *g, const struct session *s)
-{
-	struct store_party *dead;
-	uint32_t n = store_parties(s->store, NULL, 0);
-
-	dead = n ? malloc(n * sizeof(*dead)) : NULL;
-	if (!dead)
-		return;
-	n = store_parties(s->store, dead, n);
-	for (uint32_t i = 0; i < n; i++)
-		party_add_dead(g, dead[i].uid, dead[i].used);
-	free(dead);
 }
 
 /* Measures everybody who takes part in the session. */
@@ -164,7 +142,7 @@ static void parties_measure(
 		y->process = p;
 		y->uid = p->uid;
 	}
-	parties_of_store(g, s);
+	store_parties(s->store, party_add_dead, g);
 }
 
 static void parties_balance(struct grant *g, const struct session *s)
@@ -340,7 +318,7 @@ static uint32_t advance_of(const struct grant *g, const struct session *s)
 	return n < GRANT_ADVANCE_MAX ? (uint32_t)n : GRANT_ADVANCE_MAX;
 }
 
-static void advance_give(struct session *s, struct pool *pool, uint32_t n)
+void grant_advance(struct session *s, struct pool *pool, uint32_t n)
 {
 	while (n > 0 && session_free_bytes(s) >= grant_reserve(s->daemon) + LARGE &&
 		pool_give(s->daemon, pool, s, 1, true) == 0)
@@ -359,7 +337,7 @@ static void advance_all(struct grant *g, struct session *s)
 			pool_revoke_promised(
 				y->process->pool, s->channel, 1, y->need.advance - s->advance);
 		else
-			advance_give(s, y->process->pool, s->advance - y->need.advance);
+			grant_advance(s, y->process->pool, s->advance - y->need.advance);
 	}
 }
 
@@ -493,103 +471,4 @@ void grant_tick(struct daemon *d, struct grant_result *ret)
 	retire_start(d);
 	ret->pending |= retire_busy(d);
 	burial_forget_old(d, now);
-}
-
-/* --- at once -------------------------------------------------------------------------------------- */
-
-/* The living process that holds most of the session, if that is worth taking from. */
-static struct process *session_loudest(const struct session *s)
-{
-	uint64_t most = 2 * daemon_minimum(s->daemon);
-	struct process *p, *best = NULL;
-
-	list_for_each(p, &s->daemon->processes, struct process, link) {
-		const struct pool_channel_books *b = p->pool ? &p->pool->channel[s->channel] : NULL;
-
-		if (b && p->alive && p->pool->readers == 0 && b->charged - b->going > most) {
-			most = b->charged - b->going;
-			best = p;
-		}
-	}
-	return best;
-}
-
-/* Takes the oldest finished or a spare sub-buffer and punches it at once. */
-static bool take_urgently(struct session *s, struct process *p)
-{
-	struct pool_view *v = &s->daemon->grant->view;
-
-	if (pool_view_take(v, p->pool, s->channel, clock_now(&s->daemon->clock), false) < 0)
-		return false;
-	pool_view_sort_by_age(v);
-	for (uint32_t i = v->n; i-- > 0;) {
-		bool spare = v->subs[i].use == SUB_USE_SPARE ||
-			     (v->subs[i].use == SUB_USE_PROMISED && v->subs[i].size == LARGE);
-
-		if (spare && pool_revoke(p->pool, v->subs[i].idx) == 0) {
-			pool_punch_one(s->daemon, p->pool, v->subs[i].idx);
-			return true;
-		}
-	}
-	for (uint32_t i = 0; i < v->n && v->subs[i].use == SUB_USE_RETIRED; i++) {
-		if (pool_reclaim(p->pool, v->subs[i].idx, v->subs[i].state) == 0) {
-			pool_punch_one(s->daemon, p->pool, v->subs[i].idx);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Drops of the uid whose dead hold most. */
-static bool drop_urgently(struct session *s, uint64_t bytes)
-{
-	struct store_party *dead, *most = NULL;
-	uint32_t n = store_parties(s->store, NULL, 0);
-	uint64_t dropped = 0;
-
-	dead = n ? malloc(n * sizeof(*dead)) : NULL;
-	if (!dead)
-		return false;
-	n = store_parties(s->store, dead, n);
-	for (uint32_t i = 0; i < n; i++)
-		if (!most || dead[i].used > most->used)
-			most = &dead[i];
-	if (most && most->used > 0)
-		dropped = store_drop_oldest(s->store, most->uid, bytes);
-	free(dead);
-	return dropped > 0;
-}
-
-bool grant_make_room(struct session *s, uint64_t bytes)
-{
-	bool more = true;
-
-	while (session_free_bytes(s) < bytes && more) {
-		struct process *loud = session_loudest(s);
-
-		if (store_used(s->store) > s->budget / 2)
-			more = drop_urgently(s, bytes);
-		else
-			more = (loud && take_urgently(s, loud)) || drop_urgently(s, bytes);
-	}
-	return session_free_bytes(s) >= bytes;
-}
-
-void grant_minimum(struct process *p, struct session *s)
-{
-	struct pool_channel_books *b = &p->pool->channel[s->channel];
-	uint64_t advance;
-
-	while (b->charged - b->going < daemon_minimum(s->daemon)) {
-		/* With many sessions the small ones are used up. */
-		bool small =
-			grant_make_room(s, SMALL) && pool_give(s->daemon, p->pool, s, 0, true) == 0;
-
-		if (!small && (!grant_make_room(s, LARGE) ||
-				      pool_give(s->daemon, p->pool, s, 1, true) < 0))
-			return; /* its events are counted as lost until a tick finds memory */
-	}
-	/* A little of what is there, for others may come too. */
-	advance = session_free_bytes(s) / ADVANCE_PART / LARGE;
-	advance_give(s, p->pool, advance < s->advance ? (uint32_t)advance : s->advance);
 }

@@ -18,7 +18,6 @@
 
 struct daemon;
 struct pool;
-struct process;
 struct session;
 
 /* What one tick found. */
@@ -40,11 +39,7 @@ void grant_tick(struct daemon *d, struct grant_result *ret);
 /* Bytes of a budget that only minima may come from. */
 uint64_t grant_reserve(const struct daemon *d);
 
-/* Promises a process its minimum of a session, taking from the loudest if there is nothing left, and
- * an advance, if there is plenty. */
-void grant_minimum(struct process *p, struct session *s);
-
-/* Makes the session's use fall to at least bytes below its budget, at once. False: it cannot. */
-bool grant_make_room(struct session *s, uint64_t bytes);
+/* Promises at most n large sub-buffers more, as far as the budget has them without the reserve. */
+void grant_advance(struct session *s, struct pool *pool, uint32_t n);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "daemon/daemon.h"
 #include "daemon/memory/need.h"
-#include "daemon/programs/process.h"
 #include "daemon/memory/retire.h"
+#include "daemon/programs/process.h"
 #include "daemon/session.h"
 
 #define NS_PER_S     UINT64_C(1000000000)

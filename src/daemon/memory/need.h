@@ -14,6 +14,9 @@
 #include "daemon/memory/grant.h"
 #include "daemon/memory/pool-view.h"
 
+struct process;
+struct session;
+
 struct need {
 	uint64_t need, floor; /* for the balance */
 	uint64_t live;	      /* bytes that it has, without those going and the advance */

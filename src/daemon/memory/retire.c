@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "daemon/daemon.h"
-#include "daemon/programs/process.h"
 #include "daemon/memory/retire.h"
 #include "daemon/memory/tick.h"
+#include "daemon/programs/process.h"
 
 #define BATCH_MAX	 64u
 #define FAIL_WAIT_NS	 (UINT64_C(2) * 1000000000) /* doubles with each failure, ... */

@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/programs/app.h"
 #include "daemon/daemon.h"
+#include "daemon/programs/app.h"
 #include "daemon/programs/process.h"
 #include "daemon/session.h"
 #include "wire/event.h"

@@ -7,13 +7,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
-#include "daemon/memory/grant.h"
 #include "daemon/memory/pool-view.h"
-#include "daemon/session.h"
-#include "daemon/programs/store.h"
+#include "daemon/memory/room.h"
 #include "daemon/memory/tick.h"
+#include "daemon/programs/burial.h"
+#include "daemon/programs/store.h"
+#include "daemon/session.h"
 
 #define MOVE_BYTES (1u << 20) /* in one go; the loop serves others in between */
 
@@ -163,7 +163,7 @@ static uint64_t channel_move(struct process *p, struct session *s, uint64_t max)
 		const struct ring_packet *k = &list[i];
 
 		/* The copy and the original are both there for a moment. */
-		if (grant_make_room(s, k->size + STORE_PACKET_OVERHEAD))
+		if (room_make(s, k->size + STORE_PACKET_OVERHEAD))
 			store_take(s->store, p, k);
 		pool_drop(p->daemon, p->pool, k->idx);
 		moved += pool_sub_size(p->pool, k->idx);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "daemon/programs/burial.h"
 #include "daemon/daemon.h"
-#include "daemon/memory/grant.h"
+#include "daemon/memory/room.h"
+#include "daemon/programs/burial.h"
 #include "daemon/programs/process.h"
 #include "daemon/session.h"
 
@@ -192,7 +192,7 @@ int process_join(struct process *p, struct session *s)
 		t->base = channel_records(p, s->channel);
 		channel_lost(p, s->channel, t->lost_base);
 	}
-	grant_minimum(p, s);
+	room_minimum(p, s);
 	if (s->mode == SESSION_FLIGHT)
 		atomic_fetch_or_explicit(&h->flight, bit, memory_order_release);
 	else

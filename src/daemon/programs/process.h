@@ -23,8 +23,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "base/list.h"
-#include "ring/ring.h"
 #include "daemon/memory/pool.h"
+#include "ring/ring.h"
 #include "wire/wire.h"
 
 #define PROCESS_POOLS_MAX 8u /* of one pid; another one sends the oldest to the dead */

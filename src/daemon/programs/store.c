@@ -335,17 +335,12 @@ uint64_t store_oldest(const struct store *st)
 	return oldest;
 }
 
-uint32_t store_parties(const struct store *st, struct store_party *ret, uint32_t max)
+void store_parties(const struct store *st, store_party_fn *visit, void *arg)
 {
 	struct party *y;
-	uint32_t n = 0;
 
-	list_for_each(y, &st->parties, struct party, link) {
-		if (n < max)
-			ret[n] = (struct store_party){ y->uid, y->used };
-		n++;
-	}
-	return n;
+	list_for_each(y, &st->parties, struct party, link)
+		visit(arg, y->uid, y->used);
 }
 
 void store_visit(const struct store *st, store_visit_fn *visit, void *arg)

@@ -38,12 +38,9 @@ int store_take(struct store *st, struct process *p, const struct ring_packet *k)
 
 uint64_t store_used(const struct store *st);
 
-/* Per uid: bytes of its dead. Fills at most max entries, returns how many uids there are. */
-struct store_party {
-	uid_t uid;
-	uint64_t used;
-};
-uint32_t store_parties(const struct store *st, struct store_party *ret, uint32_t max);
+/* Calls visit for each uid that has dead here, with the bytes of all of them. */
+typedef void store_party_fn(void *arg, uid_t uid, uint64_t used);
+void store_parties(const struct store *st, store_party_fn *visit, void *arg);
 
 /* Drops packets whose last record is older than ts: they are aged. Returns bytes given back. */
 uint64_t store_drop_older(struct store *st, uint64_t ts);

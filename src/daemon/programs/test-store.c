@@ -14,8 +14,8 @@
 #include "daemon/daemon.h"
 #include "daemon/memory/pool.h"
 #include "daemon/programs/process.h"
-#include "daemon/session.h"
 #include "daemon/programs/store.h"
+#include "daemon/session.h"
 #include "varve/abi.h"
 
 #define N_SUBS	 16u
@@ -166,10 +166,33 @@ static void keeps_all_and_what_it_costs(void **state)
 	dead_end(&x);
 }
 
+struct parties {
+	uint32_t n;
+	uid_t uid[2];
+	uint64_t used[2];
+};
+
+static void party_visit(void *arg, uid_t uid, uint64_t used)
+{
+	struct parties *y = arg;
+
+	assert_true(y->n < 2);
+	y->uid[y->n] = uid;
+	y->used[y->n++] = used;
+}
+
+static struct parties parties_of_store(void)
+{
+	struct parties y = { 0 };
+
+	store_parties(s.store, party_visit, &y);
+	return y;
+}
+
 static void parties_and_ages(void **state)
 {
 	uint32_t id = event_id();
-	struct store_party parties[2];
+	struct parties parties;
 	struct dead a, b;
 	uint64_t between;
 
@@ -178,8 +201,9 @@ static void parties_and_ages(void **state)
 	dead_make(&b, 1001, id);
 	take_all(&b);
 	take_all(&a);
-	assert_int_equal(store_parties(s.store, parties, 2), 2);
-	assert_int_equal(parties[0].used + parties[1].used, store_used(s.store));
+	parties = parties_of_store();
+	assert_int_equal(parties.n, 2);
+	assert_int_equal(parties.used[0] + parties.used[1], store_used(s.store));
 	assert_int_equal(store_drop_oldest(s.store, 1002, 1), 0);
 
 	/* A hold keeps all where it is. */
@@ -188,11 +212,12 @@ static void parties_and_ages(void **state)
 	assert_int_equal(store_drop_oldest(s.store, 1000, 1), 0);
 	store_release(s.store);
 
-	assert_int_equal(store_drop_older(s.store, between), parties[1].used);
+	assert_int_equal(store_drop_older(s.store, between), parties.used[1]);
 	assert_int_equal(a.tally.aged, N_EVENTS);
 	assert_int_equal(b.tally.aged, 0);
-	assert_int_equal(store_parties(s.store, parties, 2), 1);
-	assert_int_equal(parties[0].uid, 1001);
+	parties = parties_of_store();
+	assert_int_equal(parties.n, 1);
+	assert_int_equal(parties.uid[0], 1001);
 	store_hold(s.store);
 	store_clear(s.store); /* the session is destroyed while a snapshot reads */
 	assert_true(store_used(s.store) > 0);

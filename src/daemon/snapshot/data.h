@@ -17,8 +17,8 @@
 #include "ctf/metadata.h"
 #include "daemon/clock.h"
 #include "daemon/programs/registry.h"
-#include "daemon/snapshot/snapshot.h"
 #include "daemon/programs/store.h"
+#include "daemon/snapshot/snapshot.h"
 #include "ring/ring.h"
 
 /* One stream of a process at the cut. */
