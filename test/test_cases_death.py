@@ -18,7 +18,7 @@ def seqs_of(trace, pid):
 
 
 def test_killed_writer_keeps_its_data(device):
-    """L04 (a): the last thing a killed process said is there, with its pid and name."""
+    """The last thing a killed process said is there, with its pid and name."""
     device.start("s", window="30s")
     log = device.logs / "log"
     w = device.writer("-n", "1000", "-l", log)
@@ -40,7 +40,7 @@ def test_killed_writer_keeps_its_data(device):
 
 @pytest.mark.slow
 def test_two_thousand_short_processes(device):
-    """L04 (b, c): short processes leave what they said, and only for the window."""
+    """Short processes leave what they said, and only for the window."""
     n = scale("short processes", 2000, 400)
     window = scale("window in seconds", 30, 12)
     device.start("s", window=f"{window}s")
@@ -80,7 +80,7 @@ def test_two_thousand_short_processes(device):
 
 @pytest.mark.slow
 def test_kills_harm_nobody_else(device):
-    """L01: writers at full rate are killed at random moments; a witness has no gap."""
+    """Writers at full rate are killed at random moments; a witness has no gap."""
     kills = scale("kills", 500, 60)
     device.start("s", window="20s")
     logs, numbers = {}, itertools.count()

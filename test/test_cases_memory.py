@@ -30,7 +30,7 @@ def check_quiet(trace, pid, log, window):
 
 @pytest.mark.slow
 def test_one_loud_and_forty_quiet(device):
-    """L05, and the budget: quiet writers keep their whole window, the loud one has the newest part
+    """Quiet writers keep their whole window, the loud one has the newest part
     that fits; memory never exceeds the budget; the figures agree with the writers' own."""
     seconds = scale("recording in seconds", 120, 24)
     window = scale("window in seconds", 30, 10)
@@ -115,7 +115,7 @@ def test_one_loud_and_forty_quiet(device):
 
 @pytest.mark.slow
 def test_window_is_honoured(device):
-    """L08: nothing older than the window and one granule; a silent process is there, and silent."""
+    """Nothing older than the window and one granule; a silent process is there, and silent."""
     window = scale("window in seconds", 10, 4)
     silence = scale("silence in seconds", 300, 14)
     device.start("s", window=f"{window}s")
@@ -139,7 +139,7 @@ def test_window_is_honoured(device):
 
 @pytest.mark.slow
 def test_budget_shorter_than_the_window(device):
-    """L08: a budget that cannot hold the window is said so, in figures that are true."""
+    """A budget that cannot hold the window is said so, in figures that are true."""
     device.start("s", "2M", "20s")
     b = device.writer("-r", "20000")
     b.wait_line("ready")

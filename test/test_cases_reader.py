@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""L27: what a reader of CTF may rely on, packet by packet, beyond what babeltrace2 complains of."""
+"""What a reader of CTF may rely on, packet by packet, beyond what babeltrace2 complains of."""
 
 import os
 import shutil
