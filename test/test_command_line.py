@@ -250,6 +250,19 @@ def test_snapshot_unwritable(devices):
     assert not (device.dir / "out").exists()
 
 
+@pytest.mark.parametrize("limit, words", [("-f 8", "File too large"),
+                                          ("-n 5", "Too many open files")])
+def test_snapshot_at_a_limit(device, tmp_path, limit, words):
+    device.start()
+    w = device.writer("-n", "5000", "-x")
+    assert w.wait() == 0
+    r = subprocess.run(["sh", "-c", f"ulimit {limit}; exec {device.stage.varve} snapshot s -o out"],
+                       env=device.env, cwd=tmp_path, text=True, capture_output=True, timeout=60,
+                       check=False)
+    one_line(r, 1, words)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_report(device):
     device.start("flight", "8M", "20s")
     w = device.writer("-n", "500")

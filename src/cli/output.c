@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +120,7 @@ int output_open(struct output *o, const char *path)
 {
 	int r = open_parent(o, path);
 
+	signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit is an error like others: EFBIG */
 	if (r == 0)
 		r = check_name(o);
 	if (r == 0) {
