@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("VARVE_BUILD", ROOT / "build")).resolve()
 FULL = os.environ.get("VARVE_SCALE") == "full"
 SANITIZED = "asan" in BUILD.name
+# Bounds on time are for a machine that is not busy otherwise: a busy one gets more.
+SLOWNESS = max(1.0, 2 * os.getloadavg()[0] / os.cpu_count())
 PATIENCE = 60 if SANITIZED else 20  # seconds until a wait is given up
 
 
@@ -202,11 +204,11 @@ class Device:
             return not any(rows.get(pid) for pid in pids)
         wait_for(f"the daemon to see the end of {pids}", seen)
 
-    def snapshot(self, name="s", *args, hostile=False, **kw):
-        """Takes a snapshot and returns it, checked: see ctf.Trace."""
+    def snapshot(self, name="s", *args, hostile=False, check=True, **kw):
+        """Takes a snapshot and returns it, checked: see ctf.Trace. Without check, its folder."""
         out = self.dir / f"snap-{len(list(self.dir.glob('snap-*')))}"
         self.varve("snapshot", name, "-o", out, *args, **kw)
-        return ctf.Trace(out, hostile)
+        return ctf.Trace(out, hostile) if check else out
 
     def close(self):
         for p in self.processes:
