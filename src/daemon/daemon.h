@@ -48,7 +48,7 @@ struct daemon {
 	uint64_t next_process;
 	uint32_t next_session;
 	uint32_t n_cpus_online;
-	uint32_t uid_share; /* per cent of a budget that one uid's processes may have in all */
+	uint32_t uid_share;    /* per cent of a budget that one uid's processes may have in all */
 	uint32_t n_streams;    /* of the pools made from now on: possible CPUs, at least 4 */
 	uint64_t started_at;   /* trace clock */
 	struct app *app;       /* owned */

@@ -26,7 +26,7 @@
 #define TICK_MS	      1000u
 #define TICK_FAST_MS  20u
 #define TICK_FIRST_MS 1u /* after a call */
-#define NS_PER_MS    UINT64_C(1000000)
+#define NS_PER_MS     UINT64_C(1000000)
 
 enum tick_state { AWAKE, DROWSY, ASLEEP };
 
