@@ -50,6 +50,12 @@ def number(text):
             return text
 
 
+def total(row):
+    """Calls that a process's row of report.json accounts for."""
+    return (row["events"] + row["overwritten"] + row["aged"] + row["consumed"] +
+            sum(row["left_out"].values()) + sum(row["lost"].values()))
+
+
 class Trace:
     def __init__(self, path, hostile=False):
         """hostile: a program spoiled its own pool, so what it lost is anybody's guess."""

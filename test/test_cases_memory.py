@@ -6,16 +6,10 @@ import time
 import pytest
 
 from conftest import scale, wait_for
-from ctf import gaps, need
+from ctf import gaps, need, total
 from measure import Sampler, accounts, emitted, pools
 
 SECOND = 10**9
-
-
-def total(row):
-    """Calls that the report accounts for."""
-    return (row["events"] + row["overwritten"] + row["aged"] + row["consumed"] +
-            sum(row["left_out"].values()) + sum(row["lost"].values()))
 
 
 def check_quiet(trace, pid, log, window):

@@ -15,15 +15,10 @@ from pathlib import Path
 import pytest
 
 from conftest import wait_for
-from ctf import Trace, gaps, need
+from ctf import Trace, gaps, need, total
 from measure import emitted
 from test_cases_reader import check_packets
 from test_hostile import pool_of
-
-
-def total(row):
-    return (row["events"] + row["overwritten"] + row["aged"] + row["consumed"] +
-            sum(row["left_out"].values()) + sum(row["lost"].values()))
 
 
 @pytest.mark.slow

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Sessions: names, rules and enable words, stops, ends and what a budget must have at least. */
+
 #include <errno.h>
 
 #include "daemon/test-device.h"

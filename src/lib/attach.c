@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Attaching to a daemon: see attach.h. What is said there is in talk.c. */
+
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The control file, mapped: see control.h. */
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

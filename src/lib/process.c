@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The page of this process, and its lock: see process.h. */
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The conversation with the daemon: see talk.h. */
+
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* A thread that waits for a run directory: see wait.h. */
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Descriptions of events: good ones come back as they went, bad ones are refused. */
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Shares of a budget: numbers in, numbers out. */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

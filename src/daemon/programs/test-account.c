@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Charges: limits hold, and what is returned is free again. */
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Layouts and ids: one id per distinct layout; unknown ones are nobody's; they come to an end. */
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

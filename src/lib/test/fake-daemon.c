@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* A daemon that does as a test wants: see fake-daemon.h. */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Programs under test, started and watched: see subjects.h. */
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

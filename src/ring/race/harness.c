@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* What the race tests share: see harness.h. */
+
 #include "ring/race/harness.h"
 
 #include <sched.h>
