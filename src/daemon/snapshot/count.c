@@ -235,7 +235,8 @@ void snapshot_count(struct snapshot *sn)
 {
 	uint32_t at = 0;
 
-	qsort(sn->packets, sn->n_packets, sizeof(*sn->packets), packet_compare);
+	if (sn->n_packets > 0)
+		qsort(sn->packets, sn->n_packets, sizeof(*sn->packets), packet_compare);
 	for (uint32_t i = 0; i < sn->n_processes; i++) {
 		uint32_t from = at;
 

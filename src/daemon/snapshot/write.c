@@ -216,7 +216,8 @@ static void tell_discarded(struct writer *w)
 	uint64_t in_group[2 * GROUPS_MAX] = { 0 }, n = 0;
 	uint32_t lane = CTF_LANE_MERGED;
 
-	qsort(sn->packets, sn->n_packets, sizeof(*sn->packets), by_lane);
+	if (sn->n_packets > 0)
+		qsort(sn->packets, sn->n_packets, sizeof(*sn->packets), by_lane);
 	for (uint32_t i = 0; i < sn->n_packets; i++) {
 		const struct snapshot_packet *k = &sn->packets[i];
 
