@@ -23,7 +23,7 @@
  *	(u8, f) ... (u64, f)        uintN_t                         unsigned number
  *	(i8, f) ... (i64, f)        intN_t                          signed number
  *	(x8, f) ... (x64, f)        uintN_t                         unsigned number, shown as hex
- *	(bool, f)                   bool                            0 or 1
+ *	(bool, f)                   bool (C: see <stdbool.h>)       0 or 1
  *	(float, f) (double, f)      float, double                   IEEE 754
  *	(str, f)                    const char *                    string; NULL is "(null)"
  *	(array, T, f, N)            const T *                       N numbers; NULL is all zero
@@ -44,8 +44,9 @@
  * macros (errno is one).
  *
  * varve_enabled(provider, name) tells whether anybody records the event: for arguments that are
- * dear to compute. varve_printf(level, "format", ...) records a line of text as event varve:printf;
- * it calls vsnprintf(), no more.
+ * dear to compute. In C++, of an event in a namespace: ns::varve_enabled(provider, name).
+ * varve_printf(level, "format", ...) records a line of text as event varve:printf; it calls
+ * vsnprintf(), no more.
  *
  * A program finds the daemon by VARVE_RUNDIR, else in /run/varve, else in $XDG_RUNTIME_DIR/varve.
  * It waits at most VARVE_ATTACH_MS (50) for a daemon that does not answer, and not at all where
