@@ -36,12 +36,12 @@ def main():
         total = events + overwritten + sum(p["aged"] for p in ps)
         # Of many together: only whether all is there.
         covers = f"{(taken - ps[0]['complete_since']) / 1e9:.2f} s" if len(ps) == 1 else ""
-        whole = all(p["overwritten"] == 0 for p in ps)
+        whole = overwritten == 0 and lost == 0
         state = "alive" if any(p["alive"] for p in ps) else "dead"
         who = str(ps[0]["pid"]) if len(ps) == 1 else f"{len(ps)} x"
         rows.append((total, f"{who:>8} {uid:>5} {name:<16} {count(events):>7} "
                      f"{count(int(total / max(life, 0.001))):>7} {covers:>8} "
-                     f"{'-' if whole else count(overwritten):>8} {count(lost) if lost else '-':>5}  "
+                     f"{count(overwritten) if overwritten else '-':>8} {count(lost) if lost else '-':>5}  "
                      f"{state}{', all of it' if whole and total else ''}"))
     for _, row in sorted(rows, key=lambda r: -r[0]):
         print(row)

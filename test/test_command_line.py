@@ -385,6 +385,7 @@ def test_record_names_its_output(bare, stage, tmp_path):
 def test_record_of_nothing(bare, tmp_path):
     r = bare("record", "-o", "out", "true")
     assert r.returncode == 0, r
+    assert "recorded nothing" in r.stderr and "--preload libc" in r.stderr
     assert ctf.Trace(tmp_path / "out").check_counts() == 0
 
 

@@ -133,7 +133,12 @@ static void tell(const struct output *o, const json_t *totals)
 	const json_t *events = json_object_get(totals, "events");
 	char count[UNITS_COUNT_MAX];
 
-	if (json_is_integer(events))
+	if (json_is_integer(events) && json_integer_value(events) == 0)
+		fprintf(stderr,
+			"varve: recorded nothing in %s: nothing that ran has events of "
+			"varve (--preload libc gives it some), or no -e matches\n",
+			o->shown);
+	else if (json_is_integer(events))
 		fprintf(stderr, "varve: recorded %s events: varve view %s\n",
 			units_count_format(count, (uint64_t)json_integer_value(events)), o->shown);
 	else

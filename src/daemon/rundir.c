@@ -207,7 +207,7 @@ int rundir_init(struct rundir *r, const char *path, enum trace_clock clock, char
 	else
 		e = errno == EEXIST ? 0 : -errno;
 	if (e < 0)
-		*ret_error = text_format("%s: %s", path, strerror(-e));
+		*ret_error = text_format("%s: %s (--rundir DIR names another)", path, strerror(-e));
 	if (e == 0)
 		e = lock_take(r, ret_error);
 	if (e == 0)
