@@ -205,6 +205,7 @@ static void count_process(const struct snapshot *sn, struct snapshot_process *p,
 	struct snapshot_packet *k, uint32_t n)
 {
 	struct bounds b = { .first_end = UINT64_MAX };
+	bool taken_back = p->aged > 0; /* until here it counts what the daemon took back */
 	uint32_t at = 0;
 
 	for (uint32_t s = 0; s < p->n_streams; s++) {
@@ -223,6 +224,8 @@ static void count_process(const struct snapshot *sn, struct snapshot_process *p,
 	}
 	p->complete_since = p->since;
 	raise_to(&p->complete_since, sn->keep_since);
+	if (taken_back)
+		raise_to(&p->complete_since, sn->window_since);
 	raise_to(&p->complete_since, p->horizon);
 	if (p->overwritten > 0 && b.lost_stream)
 		raise_to(&p->complete_since, b.first_end < sn->now ? b.first_end : sn->now);

@@ -96,8 +96,9 @@ struct snapshot {
 	struct clock_map map;
 	uint64_t now;	/* trace clock: all records are before */
 	uint64_t until; /* trace clock: where the window ends: now, or when the session stopped */
-	uint64_t keep_since; /* trace clock: records before it are left out */
-	uint64_t window_ns;  /* asked for; UINT64_MAX: none */
+	uint64_t keep_since;   /* trace clock: records before it are left out */
+	uint64_t window_since; /* trace clock: what is older may have been taken back by age */
+	uint64_t window_ns;    /* asked for; UINT64_MAX: none */
 	uint64_t budget, used;
 	uint64_t session_started_at; /* trace clock */
 	struct ctf_trace trace;

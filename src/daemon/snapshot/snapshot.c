@@ -110,6 +110,8 @@ static void set_times(struct snapshot *sn, const struct snapshot_options *o)
 	sn->now = sn->map.ticks;
 	sn->until = s->active ? sn->now : s->stopped_at;
 	sn->window_ns = window;
+	ticks = window < UINT64_MAX ? clock_ticks_of(&sn->daemon->clock, window) : sn->until;
+	sn->window_since = ticks < sn->until ? sn->until - ticks : 0;
 	keep = o->last_ns > 0 && o->last_ns < window ? o->last_ns : window;
 	if (keep < UINT64_MAX - MARGIN_NS) {
 		keep += keep / 8 < MARGIN_NS ? keep / 8 : MARGIN_NS;
